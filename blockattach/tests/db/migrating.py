@@ -1,4 +1,4 @@
-"""What must hold of the migrations of any database: its own tables from nothing, once."""
+"""Tests that the migrations of each database share."""
 import fcntl
 import pathlib
 import tempfile
@@ -16,7 +16,7 @@ from blockattach.tests.fixtures import polling
 
 
 class MigrationTestCase(base.DatabaseTestCase):
-    """``MODULE`` has the ``MIGRATIONS``, which make the tables of ``METADATA``."""
+    """Migrations ``MIGRATIONS`` of ``MODULE``, which create the tables of ``METADATA``."""
 
     MIGRATED = False
     MODULE = None
@@ -27,14 +27,14 @@ class MigrationTestCase(base.DatabaseTestCase):
         self.migrations = self.MODULE.MIGRATIONS
         self.engine = self.database.engine
 
-    def test_an_empty_database_has_no_version(self):
+    def test_version_of_empty_database_is_none(self):
         self.assertEqual((None, None), self.migrations.version(self.engine))
 
-    def test_an_empty_database_is_refused_with_what_to_do(self):
+    def test_check_of_empty_database_names_upgrade_command(self):
         with self.assertRaisesRegex(errors.ConfigurationError, f'run {self.migrations.command}$'):
             self.migrations.check(self.engine)
 
-    def test_the_tables_are_those_of_the_models(self):
+    def test_upgraded_schema_equals_models(self):
         self.migrations.upgrade(self.engine)
         self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
         self.migrations.check(self.engine)
@@ -47,7 +47,7 @@ class MigrationTestCase(base.DatabaseTestCase):
                 'version_table': self.migrations.table})
             return autogenerate.compare_metadata(context, self.METADATA)
 
-    def test_the_comparison_sees_a_difference(self):
+    def test_missing_index_found_by_comparison(self):
         self.migrations.upgrade(self.engine)
         table = next(table for table in self.METADATA.sorted_tables if table.indexes)
         index = min(index.name for index in table.indexes)
@@ -57,7 +57,7 @@ class MigrationTestCase(base.DatabaseTestCase):
         [found] = self.differences()
         self.assertEqual('add_index', found[0])
 
-    def test_a_newer_schema_is_refused(self):
+    def test_newer_schema_rejected(self):
         self.migrations.upgrade(self.engine)
         table = self.migrations.table
         expanded = self.migrations.expected().expand
@@ -113,13 +113,13 @@ class MigrationTestCase(base.DatabaseTestCase):
                     upgrade(self.engine)
             self.assertEqual(older[0], self.migrations.version(self.engine).expand)
 
-    def test_a_second_upgrade_changes_nothing(self):
+    def test_second_upgrade_changes_nothing(self):
         self.migrations.upgrade(self.engine)
         self.migrations.upgrade(self.engine)
         self.assertEqual(self.migrations.expected(), self.migrations.version(self.engine))
         self.assertEqual([], self.differences())
 
-    def test_processes_that_start_at_once_migrate_once(self):
+    def test_concurrent_upgrades_migrate_once(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         with (folder / 'held').open('wb') as held:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -139,7 +139,7 @@ class MigrationTestCase(base.DatabaseTestCase):
         self.addCleanup(process.kill)
         return process
 
-    def test_every_table_is_transactional_and_counts_bytes_on_mysql(self):
+    def test_mysql_tables_are_innodb_with_binary_collation(self):
         if self.KIND != database.MYSQL:
             self.skipTest('engines and collations are a matter of MySQL')
         self.migrations.upgrade(self.engine)

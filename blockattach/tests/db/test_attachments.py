@@ -1,4 +1,4 @@
-"""One attachment: how it is born, moves and goes, and what its volume shows meanwhile."""
+"""Attachment rows: reservation, transitions, and the derived statuses of the volume."""
 import uuid
 
 import sqlalchemy as sa
@@ -52,7 +52,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class ReserveTest(Case):
 
-    def test_without_a_connector_the_volume_is_reserved(self):
+    def test_reserve_without_connector_sets_reserved(self):
         volume = make.volume(self.database)
         made = self.reserve(volume, 'an-instance', RO)
         self.assertEqual(
@@ -63,7 +63,7 @@ class ReserveTest(Case):
         self.assertEqual(('reserved', 'reserved'), self.words(volume.id))
         self.assertEqual((), grants.wanted(self.database, [volume.id]))
 
-    def test_with_a_connector_it_is_born_connecting(self):
+    def test_reserve_with_connector_sets_connecting(self):
         volume = make.volume(self.database)
         connector = make.connector('iqn.a', 'host-a', mountpoint='/dev/vdb')
         made = self.reserve(volume, connector=connector)
@@ -76,14 +76,14 @@ class ReserveTest(Case):
         [wanted] = grants.wanted(self.database, [volume.id])
         self.assertEqual(('iqn.a', RW), (wanted.initiator, wanted.mode))
 
-    def test_a_connector_is_read_as_it_was_written(self):
+    def test_connector_read_as_written(self):
         """Whatever JSON the standard library writes: the bus brings half a character, too."""
         for wwpn in ('\ud800', 'ä\U0001f600', float('inf')):
             row = self.reserve(make.volume(self.database), connector=make.connector(wwpns=[wwpn]))
             found = attachment_queries.get(self.database, row.id)
             self.assertEqual([wwpn], found.connector['wwpns'])
 
-    def test_the_mode_asked_for_wins_over_the_connectors(self):
+    def test_requested_mode_overrides_connector_mode(self):
         # asked, in the connector: what it gets
         for asked, said, expected in ((None, None, RW), (None, 'ro', RO), (None, 'rw', RW),
                                       (RO, None, RO), (RO, 'rw', RO), (RW, 'ro', RW)):
@@ -92,7 +92,7 @@ class ReserveTest(Case):
                                 connector=make.connector(**more))
             self.assertEqual((expected, expected), (made.mode, made.connector['mode']))
 
-    def test_refused_leaves_nothing(self):
+    def test_rejected_reserve_leaves_nothing(self):
         volume = make.volume(self.database)
         refusals = ((errors.ConnectorUnusable, {'host': 'h'}),
                     (errors.InvalidInput, make.connector(mode='wo')))
@@ -101,7 +101,7 @@ class ReserveTest(Case):
         self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
         self.assertEqual(volume, volume_queries.get(self.database, volume.id))
 
-    def test_what_a_host_sends_besides_is_kept_but_never_breaks_a_row(self):
+    def test_unusable_connector_fields_truncated_in_columns(self):
         for host, mountpoint, expected in (
                 (None, None, (None, 'na')), (5, ['x'], (None, 'na')),
                 ('h' * 300, 'm' * 300, ('h' * 255, 'm' * 255)), ('a\0b', '', ('ab', 'na'))):
@@ -111,13 +111,13 @@ class ReserveTest(Case):
             self.assertEqual(expected, (made.host, made.mountpoint))
             self.assertEqual({**connector, 'mode': 'rw'}, made.connector)
 
-    def test_no_volume(self):
+    def test_reserve_of_absent_volume_not_found(self):
         gone = make.volume(self.database, own_status=volume_lifecycle.OwnStatus.GONE)
         for volume_id in (str(uuid.uuid4()), gone.id):
             self.assertRaises(errors.VolumeNotFound, attachments.reserve, self.database,
                               attachments.Wish(volume_id, 'p'), 60)
 
-    def test_a_plain_volume_has_one_holder_and_its_pair(self):
+    def test_plain_volume_has_one_holder_and_its_pair(self):
         volume = make.volume(self.database)
         self.reserve(volume, 'a', RO)
         self.assertRaises(errors.InvalidVolume, self.reserve, volume, 'b')
@@ -127,7 +127,7 @@ class ReserveTest(Case):
         self.move(pair, E.RELEASE)
         self.reserve(volume, 'a')
 
-    def test_the_pair_stays_when_the_holder_goes_and_gets_a_pair_itself(self):
+    def test_pair_stays_after_holder_released(self):
         volume = make.volume(self.database)
         first = self.reserve(volume, 'a')
         self.reserve(volume, 'a')
@@ -135,14 +135,14 @@ class ReserveTest(Case):
         self.assertRaises(errors.InvalidVolume, self.reserve, volume, 'b')
         self.reserve(volume, 'a')
 
-    def test_a_multiattach_volume_stays_in_use_while_others_join(self):
+    def test_multiattach_volume_stays_in_use_while_others_attach(self):
         volume = make.volume(self.database, multiattach=True)
         make.attachment(self.database, volume, S.ATTACHED)
         for state in lifecycle.LIVE:
             make.attachment(self.database, volume, state)
             self.assertEqual(('in-use', 'attached'), self.words(volume.id))
 
-    def test_the_database_itself_refuses_a_second_holder(self):
+    def test_unique_index_rejects_second_holder(self):
         volume = make.volume(self.database)
         reserved = self.reserve(volume)
         with self.database.reader() as connection:
@@ -158,7 +158,7 @@ class ReserveTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class MoveTest(Case):
 
-    def test_every_state_shows_its_word_on_the_volume(self):
+    def test_volume_status_derived_from_each_state(self):
         for state in S:
             with self.subTest(state):
                 volume = make.volume(self.database)
@@ -167,7 +167,7 @@ class MoveTest(Case):
                 self.assertEqual(1 + len(make.WAYS[state]), made.generation)
                 self.assertEqual(VOLUME_WORDS[state], self.words(volume.id))
 
-    def test_every_event_in_every_state_is_as_the_table_says(self):
+    def test_transitions_follow_table(self):
         for state in lifecycle.LIVE:
             for event in E:
                 with self.subTest(state=state, event=event):
@@ -185,19 +185,19 @@ class MoveTest(Case):
                         self.assertEqual(row, self.again(row))
                         self.assertEqual(VOLUME_WORDS[state], self.words(row.volume_id))
 
-    def test_the_answer_has_before_and_after(self):
+    def test_move_returns_row_before_and_after(self):
         row = make.attachment(self.database, state=S.CONNECTED)
         moved = attachments.move(self.database, row.volume_id, row.id, E.COMPLETE)
         self.assertEqual((row, self.again(row)), (moved.old, moved.new))
         self.assertEqual(('in-use', 'attached'),
                          (moved.volume_status, moved.volume_attach_status))
 
-    def test_only_the_process_at_work_is_owner(self):
+    def test_owner_set_in_transitional_states_only(self):
         for state in lifecycle.LIVE:
             owner = make.attachment(self.database, state=state).owner
             self.assertEqual('storage-1@file' if state in lifecycle.TRANSITIONAL else None, owner)
 
-    def test_an_old_generation_changes_nothing(self):
+    def test_move_with_other_generation_rejected(self):
         row = make.attachment(self.database, state=S.CONNECTED)
         for generation in (0, row.generation - 1, row.generation + 1):
             self.assertRaises(errors.StaleGeneration, attachments.move, self.database,
@@ -206,7 +206,7 @@ class MoveTest(Case):
         attachments.move(self.database, row.volume_id, row.id, E.COMPLETE,
                          generation=row.generation)
 
-    def test_what_is_not_there_cannot_move(self):
+    def test_move_of_absent_attachment_not_found(self):
         row = make.attachment(self.database, state=S.RESERVED)
         other = make.volume(self.database)
         for volume_id, attachment_id in ((row.volume_id, str(uuid.uuid4())), (other.id, row.id),
@@ -216,13 +216,13 @@ class MoveTest(Case):
         self.move(row, E.RELEASE)
         self.assertRaises(errors.AttachmentNotFound, self.move, row, E.COMPLETE)
 
-    def test_a_late_word_about_a_volume_that_is_gone_finds_no_attachment(self):
+    def test_late_event_of_deleted_volume_not_found(self):
         row = make.attachment(self.database, state=S.GONE)
         deleting = volumes.start_delete(self.database, make.judged(row.volume_id), 60)
         work_ends.finish(self.database, volumes.deletion(row.volume_id, deleting.generation))
         self.assertRaises(errors.AttachmentNotFound, self.move, row, E.CONNECTED)
 
-    def test_connected_stores_the_connection_and_the_time(self):
+    def test_connected_stores_connection_and_attached_at(self):
         row = make.attachment(self.database, state=S.CONNECTING)
         self.assertIsNone(row.attached_at)
         moved = self.move(row, E.CONNECTED)
@@ -232,7 +232,7 @@ class MoveTest(Case):
         self.assertEqual((moved.connection, moved.attached_at),
                          (again.connection, again.attached_at))
 
-    def test_gone_it_is_history(self):
+    def test_gone_attachment_kept_as_deleted_row(self):
         row = make.attachment(self.database, state=S.GONE)
         self.assertIsNotNone(row.detached_at)
         self.assertRaises(errors.AttachmentNotFound, self.again, row)
@@ -246,7 +246,7 @@ class MoveTest(Case):
 
 @base.on_sqlite_and_servers_in_turn
 class OvertakenTest(Case):
-    """A snapshot that others changed since: the request is checked against the present rows."""
+    """Request with an outdated read, which is checked against the current rows."""
 
     def setUp(self):
         super().setUp()
@@ -260,26 +260,26 @@ class OvertakenTest(Case):
         return attachments.reserve(self.database, attachments.Wish(
             self.volume.id, self.volume.project_id, seen.instance_uuid, expected=seen), 60)
 
-    def test_a_reservation_of_a_volume_that_is_removed_meanwhile(self):
+    def test_reserve_after_delete_started_rejected(self):
         seen = self.read()
         volumes.start_delete(self.database, self.volume, 60)
         self.assertRaises(errors.InvalidVolume, self.reserve_as, seen)
         self.assertEqual([], attachment_queries.of_volume(self.database, self.volume.id))
 
-    def test_a_reservation_of_a_volume_that_is_attached_meanwhile(self):
+    def test_reserve_after_other_attached_keeps_in_use(self):
         seen = self.read()
         make.attachment(self.database, self.volume, S.ATTACHED)
         self.reserve_as(seen)
         self.assertEqual(VOLUME_WORDS[S.ATTACHED], self.words(self.volume.id))
 
-    def test_a_reservation_of_a_plain_volume_that_another_server_has_got_meanwhile(self):
+    def test_reserve_after_other_server_reserved_rejected(self):
         self.volume = make.volume(self.database)
         seen = self.read('an-instance')
         made = self.reserve(self.volume, 'another-instance')
         self.assertRaises(errors.InvalidVolume, self.reserve_as, seen)
         self.assertEqual([made], attachment_queries.of_volume(self.database, self.volume.id))
 
-    def test_a_row_that_has_moved_meanwhile_is_not_written_over(self):
+    def test_outdated_move_does_not_overwrite_newer_row(self):
         """Also where no history is kept, which has each generation once."""
         self.database.history_days = 0
         make.attachment(self.database, self.volume, S.ATTACHED)
@@ -291,7 +291,7 @@ class OvertakenTest(Case):
                           expected=seen)
         self.assertIs(S.DISCONNECTING, self.again(row).state)
 
-    def test_a_host_leaves_after_the_other_one_has_left_meanwhile(self):
+    def test_disconnect_after_other_host_left_succeeds(self):
         first, second = (make.attachment(self.database, self.volume, S.ATTACHED)
                          for _ in range(2))
         seen = self.again(second)
@@ -303,7 +303,7 @@ class OvertakenTest(Case):
 
 @base.on_chosen_databases
 class RefusedTest(Case):
-    """A final refusal leaves the row as it was before."""
+    """Final refusal of the backend, which restores the attachment."""
 
     def undone(self, row, event, **facts):
         """The row after an event and its refusal; but for the trace that both must leave."""
@@ -320,7 +320,7 @@ class RefusedTest(Case):
             self.assertEqual(getattr(before, name), getattr(after, name), name)
         self.assertEqual(VOLUME_WORDS[before.state], self.words(before.volume_id))
 
-    def test_a_connector_refused_from_each_state(self):
+    def test_refused_connect_restores_each_state(self):
         for state in (S.RESERVED, S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING):
             for mode in (None, RW, RO):
                 with self.subTest(state=state, mode=mode):
@@ -336,14 +336,14 @@ class RefusedTest(Case):
                     self.assertEqual(before, grants.wanted(self.database, [row.volume_id]))
                     self.assertIsNone(make.credential(self.database, row.volume_id, 'iqn.other'))
 
-    def test_a_mode_that_was_refused_does_not_stick(self):
+    def test_refused_connect_forgets_its_mode(self):
         row = make.attachment(self.database, state=S.RESERVED)
         after = self.undone(row, E.CONNECT, with_connector=make.connector(mode='ro'))
         self.assertIsNone(after.mode)
         again = self.move(after, E.CONNECT, with_connector=make.connector(mode='rw'))
         self.assertEqual(RW, again.mode)
 
-    def test_a_connector_that_came_again_goes_back_to_before_the_first(self):
+    def test_refused_second_connect_restores_state_before_first(self):
         row = make.attachment(self.database, state=S.ATTACHED)
         self.move(row, E.CONNECT, with_connector=make.connector('iqn.second'))
         second = self.move(self.again(row), E.CONNECT,
@@ -353,17 +353,17 @@ class RefusedTest(Case):
         self.assertIsNone(make.credential(self.database, row.volume_id, 'iqn.second'))
         self.check(row, self.move(second, E.REFUSED))
 
-    def test_a_disconnect_refused_from_each_state(self):
+    def test_refused_disconnect_restores_each_state(self):
         for state in (S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING, S.ERROR_DETACHING):
             with self.subTest(state=state):
                 row = make.attachment(self.database, state=state)
                 self.check(row, self.undone(row, E.DISCONNECT))
 
-    def test_deleted_while_connecting_a_refusal_says_so(self):
+    def test_refused_disconnect_while_connecting_sets_error_detaching(self):
         row = make.attachment(self.database, state=S.CONNECTING)
         self.assertIs(S.ERROR_DETACHING, self.undone(row, E.DISCONNECT).state)
 
-    def test_born_connecting_and_refused_it_is_gone(self):
+    def test_refused_reserve_with_connector_is_gone(self):
         volume = make.volume(self.database)
         row = self.reserve(volume, connector=make.connector('iqn.a'))
         self.assertIs(S.GONE, self.move(row, E.REFUSED).state)
@@ -371,7 +371,7 @@ class RefusedTest(Case):
         self.assertIsNone(make.credential(self.database, volume.id, 'iqn.a'))
         self.reserve(volume)
 
-    def test_a_success_forgets_the_failure_before(self):
+    def test_success_clears_last_error(self):
         row = make.attachment(self.database, state=S.ERROR_ATTACHING)
         self.assertEqual('refused by the test', row.last_error)
         self.move(row, E.CONNECT)

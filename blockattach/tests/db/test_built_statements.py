@@ -1,4 +1,4 @@
-"""Statements that are compiled once say and do what SQLAlchemy's own would."""
+"""Statements compiled once, which have the effect of SQLAlchemy's own."""
 import datetime
 from concurrent import futures
 
@@ -38,19 +38,19 @@ class BuiltTest(base.DatabaseTestCase):
         with database.reader() as connection:
             return self.ONE.first(connection, name=NAME)
 
-    def test_values_are_what_they_were(self):
+    def test_compiled_select_returns_stored_values(self):
         found = self.read(self.database)
         self.assertEqual(ROW, {name: getattr(found, name) for name in ROW})
         self.assertIs(True, found.thin)
         with self.database.reader() as connection:
             self.assertEqual(tuple(connection.execute(_pools.select()).one()), found)
 
-    def test_nobody(self):
+    def test_compiled_select_without_match_returns_none(self):
         with self.database.reader() as connection:
             self.assertIsNone(self.ONE.first(connection, name='nobody'))
             self.assertEqual([], self.ONE.rows(connection, name='nobody'))
 
-    def test_a_row_that_has_the_values_already_is_found(self):
+    def test_update_without_change_counts_matched_row(self):
         with self.database.writer() as connection:
             for _ in range(2):
                 self.assertEqual(1, statements.update(
@@ -60,7 +60,7 @@ class BuiltTest(base.DatabaseTestCase):
         found = self.read(self.other)
         self.assertEqual((2.5, False), (found.free_gb, found.thin))
 
-    def test_others_are_executed_once_the_first_has_found_something(self):
+    def test_following_statements_need_match_of_first(self):
         more = {**ROW, 'name': 'more'}
         for name, found in (('nobody', False), (NAME, True)):
             with self.database.writer() as connection:
@@ -79,7 +79,7 @@ class BuiltTest(base.DatabaseTestCase):
             found = self.ONE.first(connection, name='more')
         self.assertEqual(more, {name: getattr(found, name) for name in more})
 
-    def test_a_time_from_now_is_the_databases(self):
+    def test_later_time_computed_by_database_clock(self):
         with self.database.writer() as connection:
             statements.update(connection, _pools, {'name': NAME},
                               {'reported_at': clock.Later(60.0)})
@@ -87,21 +87,21 @@ class BuiltTest(base.DatabaseTestCase):
                 _pools.c.reported_at > clock.now(50), _pools.c.reported_at < clock.now(61)))).one()
         self.assertTrue(later)
 
-    def test_a_name_twice(self):
+    def test_duplicate_insert_rolls_back_transaction(self):
         with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
                 self.database.writer() as connection:
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 7})
             statements.insert(connection, _pools, ROW)
         self.assertEqual(1, self.read(self.database).allocated_gb)
 
-    def test_a_second_read_finds_what_was_written_meanwhile(self):
+    def test_second_read_sees_writes_of_others(self):
         """A look leaves no transaction behind on the connection that goes back to the pool."""
         for number in range(2, 5):
             with self.other.writer() as connection:
                 statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
             self.assertEqual(number, self.read(self.database).allocated_gb)
 
-    def test_what_fails_is_taken_back(self):
+    def test_failed_transaction_rolled_back(self):
         with self.assertRaises(ZeroDivisionError), self.database.writer() as connection:
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 9})
             raise ZeroDivisionError
@@ -123,7 +123,7 @@ class ReadersTest(base.DatabaseTestCase):
         with self.database.writer() as connection:
             statements.insert(connection, _pools, ROW)
 
-    def test_each_statement_sees_its_own_moment(self):
+    def test_reader_statements_see_latest_commit(self):
         with self.looking.reader() as connection:
             for number in range(2, 5):
                 with self.looking.writer() as writing:
@@ -134,7 +134,7 @@ class ReadersTest(base.DatabaseTestCase):
                     sa.select(_pools.c.allocated_gb)).scalar_one())
         self.assertEqual((0, 2), self.looking.connections())
 
-    def test_they_hold_nobody_up(self):
+    def test_reader_connection_blocks_no_ddl(self):
         with self.looking.reader() as connection:
             self.assertIsNotNone(BuiltTest.ONE.first(connection, name=NAME))
             # Waits for every transaction that has looked at the table.
@@ -145,7 +145,7 @@ class ReadersTest(base.DatabaseTestCase):
 
 @base.on_every_server
 class ByItselfTest(base.DatabaseTestCase):
-    """A transaction that is one way to the server."""
+    """Transaction sent to the server in one round trip."""
 
     MORE = {**ROW, 'name': 'more'}
 
@@ -168,7 +168,7 @@ class ByItselfTest(base.DatabaseTestCase):
     def update(self, name, number):
         return statements.updating(_pools, {'name': name}, {'allocated_gb': number})
 
-    def test_all_of_it_is_stored(self):
+    def test_compound_statement_stores_all(self):
         for number in (5, 6, 7):
             self.assertEqual(1, self.change(self.update(NAME, number)))
             self.assertEqual({NAME: number}, self.stored())
@@ -176,13 +176,13 @@ class ByItselfTest(base.DatabaseTestCase):
                                        statements.inserting(_pools, self.MORE)))
         self.assertEqual({NAME: 8, 'more': 1}, self.stored())
 
-    def test_nothing_where_the_first_finds_nothing(self):
+    def test_compound_statement_without_match_stores_nothing(self):
         self.assertEqual(0, self.change(self.update('nobody', 5),
                                         statements.inserting(_pools, self.MORE)))
         self.assertEqual(0, self.change(self.update('nobody', 5)))
         self.assertEqual({NAME: 1}, self.stored())
 
-    def test_nothing_where_another_one_fails(self):
+    def test_compound_statement_with_failure_stores_nothing(self):
         for _ in range(3):
             with self.assertRaises(oslo_db_exception.DBDuplicateEntry):
                 self.change(self.update(NAME, 5), statements.inserting(_pools, ROW))
@@ -190,7 +190,7 @@ class ByItselfTest(base.DatabaseTestCase):
             self.assertEqual({NAME: 1}, self.stored())
             self.assertEqual(1, self.change(self.update(NAME, 1)))
 
-    def test_beside_a_transaction_that_holds_a_row(self):
+    def test_compound_statement_waits_for_row_lock(self):
         """It waits, and is not refused for what that one has written."""
         with futures.ThreadPoolExecutor(1) as pool, self.other.writer() as connection:
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 2})

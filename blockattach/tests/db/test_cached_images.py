@@ -1,6 +1,4 @@
-"""Cached images: one of each image on a backend, within the bounds, and none is removed while a
-volume is made of it; in any order of the two.
-"""
+"""Cached images: one per image and backend within the bounds, kept while a volume is cloned."""
 import dataclasses
 
 from blockattach.storage import errors
@@ -77,7 +75,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class BeginTest(Case):
 
-    def test_what_is_written(self):
+    def test_begin_writes_volume_and_cache_entry(self):
         claim = self.begin()
         found = volume_queries.claimed(self.database, claim)
         self.assertEqual(
@@ -90,17 +88,17 @@ class BeginTest(Case):
         self.assertEqual((IMAGE.id, claim.resource_id, image_cache.updated_at(IMAGE), True),
                          (entry.image_id, entry.volume_id, entry.image_updated_at, entry.intact))
 
-    def test_one_of_each_image(self):
+    def test_begin_caches_each_image_once(self):
         self.assertIsNotNone(self.begin())
         self.assertIsNone(self.begin())
         self.assertIsNotNone(self.begin(image(2)))
         self.assertEqual(3, self.room())
 
-    def test_no_room_on_the_pool(self):
+    def test_begin_without_pool_space_caches_nothing(self):
         self.assertIsNone(self.begin(size_gb=1000))
         self.assertEqual((1, {}), (self.room(), self.entries()))
 
-    def test_within_the_bounds(self):
+    def test_begin_beyond_bounds_caches_nothing(self):
         self.assertIsNotNone(self.begin(max_count=1, max_gb=1))
         for bounds in ({'max_count': 1}, {'max_gb': 1}):
             self.assertIsNone(self.begin(image(2), **bounds))
@@ -111,7 +109,7 @@ class BeginTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class HoldTest(Case):
 
-    def test_it_is_the_source_until_the_volume_is_there(self):
+    def test_held_cached_volume_not_deleted_until_cloned(self):
         source_id = self.cached()
         before = self.entries()[source_id].used_at
         claim, held = self.hold()
@@ -127,14 +125,14 @@ class HoldTest(Case):
                          (made.status, made.bootable, made.source_volid, made.image_metadata))
         volumes.start_delete(self.database, make.judged(source_id, OURS), 60)
 
-    def test_it_is_released(self):
+    def test_released_cached_volume_deletable(self):
         source_id = self.cached()
         claim, _ = self.hold()
         cached_images.release(self.database, claim)
         self.assertIsNone(volume_queries.get(self.database, claim.resource_id).source_volid)
         volumes.start_delete(self.database, make.judged(source_id, OURS), 60)
 
-    def test_what_is_of_no_use(self):
+    def test_unusable_cached_volume_not_held(self):
         source_id = self.cached(size_gb=2)
         self.assertIsNone(self.hold(size_gb=1)[1])
         newer = dataclasses.replace(IMAGE, updated_at='2026-01-02T00:00:00Z')
@@ -150,11 +148,11 @@ class HoldTest(Case):
                 self.change(source_id, **before)
         self.assertIsNotNone(self.hold(size_gb=2)[1])
 
-    def test_one_that_is_being_filled(self):
+    def test_cached_volume_being_filled_not_held(self):
         self.begin()
         self.assertIsNone(self.hold()[1])
 
-    def test_another_process_has_gone_on_with_the_new_volume(self):
+    def test_hold_with_stale_claim_rejected(self):
         self.cached()
         made, claim = self.being_made()
         volumes.start_delete(self.database, made, 60, force=True)
@@ -165,7 +163,7 @@ class HoldTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class RemoveTest(Case):
 
-    def test_its_row_goes_with_the_volume(self):
+    def test_delete_of_cached_volume_deletes_entry(self):
         for force, filled in ((False, True), (True, True), (True, False)):
             with self.subTest(force=force, filled=filled):
                 volume_id = self.cached() if filled else self.begin().resource_id
@@ -175,7 +173,7 @@ class RemoveTest(Case):
                 work_ends.finish(self.database, volumes.deletion(volume_id, deleting.generation))
                 self.assertEqual(1, self.room())
 
-    def test_it_is_not_left_to_its_backend(self):
+    def test_unmanage_of_cached_volume_rejected(self):
         volume_id = self.cached()
         self.assertRaises(errors.InvalidVolume, unmanaging.start, self.database,
                           make.judged(volume_id, OURS), 60)
@@ -186,14 +184,14 @@ class RemoveTest(Case):
 @base.on_every_server
 class RaceTest(Case):
 
-    def test_one_image_is_cached_once(self):
+    def test_concurrent_begins_cache_image_once(self):
         for _ in range(5):
             found = base.at_once(self.begin, self.begin, self.begin)
             self.assertEqual(1, len([one for one in found if one != 'done']), found)
             self.assertEqual((2, 1), (self.room(), len(self.entries())))
             self.remove_all()
 
-    def test_the_bounds_hold(self):
+    def test_concurrent_begins_obey_bounds(self):
         for _ in range(5):
             found = base.at_once(*(
                 lambda number=number: self.begin(image(number), max_count=1)
@@ -202,7 +200,7 @@ class RaceTest(Case):
             self.assertEqual((2, 1), (self.room(), len(self.entries())))
             self.remove_all()
 
-    def test_it_is_held_or_removed(self):
+    def test_concurrent_hold_and_delete_exclude_each_other(self):
         for _ in range(5):
             source_id = self.cached()
             made, claim = self.being_made()

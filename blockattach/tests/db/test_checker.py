@@ -1,4 +1,4 @@
-"""The checker on real tables: whole at first, each broken column found, and repaired."""
+"""Checker of invariants on real tables, which finds each broken column, and its repair."""
 import datetime
 
 import sqlalchemy as sa
@@ -37,7 +37,7 @@ BREAKAGES = (
 
 
 class Meanwhile(clock.Clock):
-    """Something happens between two looks."""
+    """Clock that runs a callback between two checks."""
 
     def __init__(self, act):
         self._act = act
@@ -60,10 +60,10 @@ class CheckerTest(base.DatabaseTestCase):
     def found(self):
         return {one.invariant for one in self.checker.violations()}
 
-    def test_what_the_verbs_write_is_whole(self):
+    def test_rows_of_verbs_satisfy_invariants(self):
         self.assertEqual(set(), self.found())
 
-    def test_what_is_broken_is_found_and_repaired(self):
+    def test_broken_rows_found_and_repaired(self):
         for statement, broken in BREAKAGES:
             with self.subTest(str(statement)):
                 with self.database.writer() as connection_:
@@ -75,7 +75,7 @@ class CheckerTest(base.DatabaseTestCase):
                 # The pass over what is overdue goes on with it.
                 self.assertLessEqual(remaining, {'nothing_is_overdue'})
 
-    def test_overdue_work_is_found_after_some_grace(self):
+    def test_overdue_work_found_after_grace(self):
         for seconds, broken in ((5, set()), (60, {'nothing_is_overdue'})):
             with self.database.writer() as connection_:
                 now = connection_.execute(sa.select(_rows.c.deadline).where(
@@ -103,7 +103,7 @@ class TargetTest(base.DatabaseTestCase):
                           connection.Grant(self.row.volume_id, initiator, mode, credential,
                                            '' if initiator == 'iqn.a' else '-b'))
 
-    def test_the_target_against_the_rows(self):
+    def test_target_grants_checked_against_rows(self):
         self.assertEqual(['every_user_is_granted'], self.found())
         self.grant('iqn.a')
         self.assertEqual([], self.found())
@@ -116,7 +116,7 @@ class TargetTest(base.DatabaseTestCase):
         self.target.export(connection.Export('gone', 'name', '/dev/null', 1))
         self.assertEqual(['nothing_deleted_is_exported'], self.found())
 
-    def test_one_that_falls_silent_between_two_looks(self):
+    def test_silent_target_skipped_by_checker(self):
         """What the rows and the other target show is found; of it nothing is said."""
         other = fake.FakeTarget(backend.settings('/nonexistent'))
         other.export(connection.Export('gone', 'name', '/dev/null', 1))

@@ -1,4 +1,4 @@
-"""Deadlines go by the database's clock, whatever the processes believe."""
+"""Deadlines, which follow the clock of the database and not that of a process."""
 import datetime
 
 import sqlalchemy as sa
@@ -28,26 +28,26 @@ class DatabaseTimeTest(base.DatabaseTestCase):
             return list(connection.execute(
                 sa.select(*(clock.now(offset) for offset in offsets))).one())
 
-    def test_it_is_utc(self):
+    def test_database_time_is_utc(self):
         before = clocks.Clock().utcnow()
         [now] = self.read(0)
         self.assertIsNone(now.tzinfo)
         # The servers of the tests run on this machine, or keep time as well as it.
         self.assertLess(abs(now - before), datetime.timedelta(minutes=5))
 
-    def test_offsets_are_seconds_and_their_fractions(self):
+    def test_time_offset_in_seconds_and_fractions(self):
         offsets = (5, -5, 0.25, -0.25, 86400, -3600.5, 1e-5, -1e-5, 1e6)
         start, *found = self.read(0, *offsets)
         for offset, moment in zip(offsets, found, strict=True):
             self.assertLessEqual(
                 abs(moment - start - datetime.timedelta(seconds=offset)), 2 * MILLISECOND, offset)
 
-    def test_the_same_statement_with_another_offset_is_another_time(self):
+    def test_cached_statement_uses_new_offset(self):
         for offset in (60, -60, 60):
             [start], [moved] = self.read(0), self.read(offset)
             self.assertEqual(offset > 0, moved > start)
 
-    def test_fractions_of_a_second_are_stored(self):
+    def test_fractions_of_second_stored(self):
         """A column that dropped them would make a deadline up to a second too early or late."""
         row = make.attachment(self.database, state=lifecycle.State.RESERVED)
         found = attachment_queries.get(self.database, row.id)
@@ -73,14 +73,14 @@ class DeadlineTest(base.DatabaseTestCase):
         return attachments.reserve(seen, attachments.Wish(
             volume.id, volume.project_id, connector=make.connector()), seconds)
 
-    def test_an_attachment_is_overdue_when_the_database_says_so(self):
+    def test_attachment_overdue_by_database_clock(self):
         for seen in self.with_wrong_clocks():
             late, early = self.reserve(seen, -5), self.reserve(seen, 60)
             found = {row.id for row in attachment_queries.interrupted(seen, HOST)}
             self.assertIn(late.id, found)
             self.assertNotIn(early.id, found)
 
-    def test_a_new_lease_puts_it_off(self):
+    def test_new_lease_postpones_deadline(self):
         for seen in self.with_wrong_clocks():
             row = self.reserve(seen, -5)
             attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECT,
@@ -94,7 +94,7 @@ class DeadlineTest(base.DatabaseTestCase):
             self.assertEqual((row.id, HOST), (found.id, found.owner))
             attachments.move(seen, row.volume_id, row.id, lifecycle.Event.DISCONNECTED)
 
-    def test_a_volume_is_overdue_when_the_database_says_so(self):
+    def test_volume_work_overdue_by_database_clock(self):
         for seen in self.with_wrong_clocks():
             for seconds, expected in ((-5, True), (60, False)):
                 volume = make.volume(seen)
@@ -102,7 +102,7 @@ class DeadlineTest(base.DatabaseTestCase):
                 found = {found.resource_id for found in work.due(seen, HOST)}
                 self.assertEqual(expected, volume.id in found)
 
-    def test_a_volume_waits_too_long_for_a_pool_when_the_database_says_so(self):
+    def test_unplaced_volume_overdue_by_database_clock(self):
         for seen in self.with_wrong_clocks():
             volume = make.volume(seen, own_status=volume_lifecycle.OwnStatus.CREATING)
             self.assertNotIn(volume.id, self.unplaced(seen))

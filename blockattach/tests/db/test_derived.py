@@ -1,4 +1,4 @@
-"""What an operator's repair leaves as it is."""
+"""Repair of derived columns by an operator."""
 from blockattach.storage.db import derived
 from blockattach.storage.db import work
 from blockattach.storage.db.volumes import moving
@@ -26,7 +26,7 @@ BEGINNINGS = {
 @base.on_chosen_databases
 class RepairTest(base.DatabaseTestCase):
 
-    def test_work_that_is_under_way_goes_on(self):
+    def test_repair_keeps_work_in_progress(self):
         for verb, begin in BEGINNINGS.items():
             with self.subTest(verb):
                 volume = make.volume(self.database)

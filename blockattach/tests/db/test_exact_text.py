@@ -1,4 +1,4 @@
-"""Texts that differ only in a trailing blank are distinct on every kind of database."""
+"""Strings that differ only in a trailing blank, which are distinct on every database."""
 import sqlalchemy as sa
 
 from blockattach.platform.db import paging
@@ -30,7 +30,7 @@ class ExactTextTest(base.DatabaseTestCase):
         return [one.name for one in volume_queries.list_page(
             self.database, volume_queries.Filters(make.PROJECT, **filters), paging.Page())]
 
-    def test_metadata_keys_with_a_blank_are_kept_apart(self):
+    def test_metadata_keys_with_trailing_blank_distinct(self):
         volume = make.volume(self.database, metadata=PAIRS)
         self.assertEqual(PAIRS, volume_queries.get(self.database, volume.id).metadata)
         other = make.volume(self.database)
@@ -40,7 +40,7 @@ class ExactTextTest(base.DatabaseTestCase):
             self.database, other,
             lambda found: {key: value for key, value in found.items() if key != 'a '}))
 
-    def test_filters_with_a_blank_find_what_has_it(self):
+    def test_filters_with_trailing_blank_distinct(self):
         for name in ('2', '2 '):
             make.volume(self.database, name=name, metadata={'key': name})
         for name in ('2', '2 '):
@@ -48,13 +48,13 @@ class ExactTextTest(base.DatabaseTestCase):
             self.assertEqual([name], self.names(metadata={'key': name}))
         self.assertEqual([], self.names(metadata={'key ': '2'}))
 
-    def test_quota_class_with_a_blank_is_another_one(self):
+    def test_quota_class_with_trailing_blank_distinct(self):
         before = quotas.show_class(self.database, 'default')
         quotas.change_class(self.database, 'default ', {'volumes': 77})
         self.assertEqual(before, quotas.show_class(self.database, 'default'))
         self.assertEqual(77, quotas.show_class(self.database, 'default ')['volumes'])
 
-    def test_types_and_specs_with_a_blank_are_others(self):
+    def test_type_and_spec_names_with_trailing_blank_distinct(self):
         for name in ('fast', 'fast '):
             made = volume_types.create(self.database, name, None, True, PAIRS)
             self.assertEqual(made, volume_types.get_by_name(self.database, name))
@@ -76,7 +76,7 @@ class CollationTest(base.DatabaseTestCase):
                 'WHERE table_schema = DATABASE() '
                 "AND (collation_name LIKE '%nopad%' OR collation_name LIKE '%0900%')"))}
 
-    def test_texts_of_clients_in_an_empty_database_are_exact(self):
+    def test_upgraded_text_columns_compare_exactly(self):
         migrate.upgrade(self.database.engine)
         if self.KIND == database.MYSQL:
             self.assertEqual(TEXTS, self.exact())

@@ -1,5 +1,4 @@
-"""Volumes that become larger: the room on their pool, who takes them on, and what two writers at
-once may do."""
+"""Extend in the database: pool space, the manager that claims it, and concurrent writers."""
 
 from blockattach.platform import errors
 from blockattach.storage.db import models
@@ -59,7 +58,7 @@ class ExtendingCase(test_placement.PlacementCase):
 @base.on_chosen_databases
 class PlacedTest(ExtendingCase):
 
-    def test_its_manager_takes_it_on_with_the_room(self):
+    def test_manager_claims_extend_with_pool_space(self):
         volume = self.extending()
         clients = managers.Managers(self.database, accept)
         self.place(volume.id, clients)
@@ -72,7 +71,7 @@ class PlacedTest(ExtendingCase):
         self.assertEqual(('available', 3, (None, None), 3), self.outcome(volume))
         self.assertIsNone(work.of_resource(self.database, 'volume', volume.id))
 
-    def test_it_counts_for_its_project_before_a_pool_has_the_room(self):
+    def test_extend_counts_for_quota_before_placement(self):
         volume = self.extending()
         self.assertEqual((1, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
         self.place(volume.id, managers.Managers(self.database, accept))
@@ -81,7 +80,7 @@ class PlacedTest(ExtendingCase):
         work_ends.refuse(self.database, 'extend', refused.id, refused.generation)
         self.assertEqual((2, 2), quotas.show(self.database, make.PROJECT).used['gigabytes'])
 
-    def test_no_room(self):
+    def test_extend_without_pool_space_refused(self):
         volume = self.extending(12)
         clients = managers.Managers(self.database, accept)
         self.place(volume.id, clients)
@@ -90,7 +89,7 @@ class PlacedTest(ExtendingCase):
         [text] = self.reasons(volume.id)
         self.assertIn('9 GiB left, 11 GiB required', text)
 
-    def test_the_last_room_is_taken_after_the_choice(self):
+    def test_extend_refused_if_space_taken_after_choice(self):
         volume, other = self.extending(9), make.volume(self.database)
         taken = []
 
@@ -102,7 +101,7 @@ class PlacedTest(ExtendingCase):
         self.place(volume.id, managers.Managers(self.database, accept), faster=somebody_is_faster)
         self.assertEqual(('available', 1, (None, None), 5), self.outcome(volume))
 
-    def test_a_silent_manager_keeps_the_room_until_it_is_asked_again(self):
+    def test_silent_manager_keeps_claimed_space_until_retry(self):
         for behaviour in (managers.be_silent, managers.refuse):
             volume = self.extending()
             before = self.given_away()[make.POOL]
@@ -114,7 +113,7 @@ class PlacedTest(ExtendingCase):
             self.assertEqual(([HOST], ('extending', 1, (make.POOL, 2), before + 2)),
                              (clients.hosts, self.outcome(volume)))
 
-    def test_a_manager_that_stays_away_does_not_keep_it_for_ever(self):
+    def test_extend_refused_after_manager_stays_down(self):
         volume = self.extending()
         self.place(volume.id, managers.Managers(self.database, managers.be_silent))
         self.dead_service(HOST)
@@ -126,7 +125,7 @@ class PlacedTest(ExtendingCase):
         self.assertEqual(('available', 1, (None, None), 1), self.outcome(volume))
         self.assertIn('the service is down', self.reasons(volume.id)[0])
 
-    def test_what_a_manager_may_have_begun_stays_with_it(self):
+    def test_extend_claimed_by_manager_stays_with_it(self):
         volume = self.extending()
         clients = managers.Managers(self.database, accept)
         self.place(volume.id, clients)
@@ -139,7 +138,7 @@ class PlacedTest(ExtendingCase):
         self.assertEqual((1, before), (len(clients.asked), self.outcome(volume)))
         self.assertEqual(OWNER, work.of_resource(self.database, 'volume', volume.id).owner)
 
-    def test_late_requests_and_messages_change_nothing(self):
+    def test_late_extend_requests_change_nothing(self):
         volume = self.extending()
         late = placing_facts.request(self.database, volume.id)
         clients = managers.Managers(self.database, accept)
@@ -160,7 +159,7 @@ class PlacedTest(ExtendingCase):
                 end()
         self.assertEqual(after, self.outcome(volume))
 
-    def test_hints_of_its_creation_and_a_limit_of_attempts_mean_nothing_here(self):
+    def test_extend_ignores_hints_and_attempts(self):
         volume = self.extending()
         with self.database.writer() as connection:
             connection.execute(models.volumes.update().values(
@@ -181,7 +180,7 @@ class EndsTest(ExtendingCase):
         self.place(volume.id, managers.Managers(self.database, accept))
         return volume, extending.extension(volume.id, self.now(volume.id).generation, OWNER)
 
-    def test_each_end_frees_what_was_claimed(self):
+    def test_failed_and_deleted_extends_free_claimed_space(self):
         volume, held = self.held()
         work_ends.fail(self.database, held)
         self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
@@ -192,14 +191,14 @@ class EndsTest(ExtendingCase):
         with self.assertRaises(errors.StaleGeneration):
             extending.extended(self.database, held, 60)
 
-    def test_a_forced_deletion_that_is_cancelled_leaves_no_extension_without_work(self):
+    def test_cancelled_force_delete_leaves_error_extending(self):
         volume, _ = self.held()
         volumes.start_delete(self.database, volume, 60, force=True)
         work_ends.cancel(self.database, work.of_resource(
             self.database, 'volume', volume.id))
         self.assertEqual(('error_extending', 1, (None, None), 1), self.outcome(volume))
 
-    def test_cancelled_only_where_no_manager_has_it(self):
+    def test_cancel_of_extend_owned_by_manager_rejected(self):
         volume, _ = self.held()
         with self.assertRaisesRegex(errors.Conflict, 'has started'):
             work_ends.cancel(self.database, work.of_resource(
@@ -208,7 +207,7 @@ class EndsTest(ExtendingCase):
         work_ends.cancel(self.database, work.of_resource(self.database, 'volume', waits.id))
         self.assertEqual(('available', 1), self.outcome(waits)[:2])
 
-    def test_a_pool_that_reports_anew_counts_what_is_claimed(self):
+    def test_recreated_pool_counts_claimed_space(self):
         volume, _ = self.held()
         pools.forget(self.database, HOST)
         with self.database.writer() as connection:
@@ -216,7 +215,7 @@ class EndsTest(ExtendingCase):
         make.pool(self.database, total_gb=10)
         self.assertEqual(('extending', 1, (make.POOL, 2), 3), self.outcome(volume))
 
-    def test_servers_are_notified_as_work_of_its_own(self):
+    def test_extend_notification_is_separate_work(self):
         volume, held = self.held()
         using = make.attachment(self.database, make.volume(self.database))
         with self.database.writer() as connection:
@@ -240,7 +239,7 @@ class RaceTest(base.DatabaseTestCase):
         """What each of them came to: its result, or the class of its error."""
         return base.names(base.at_once(*acts))
 
-    def test_extended_once_or_attached(self):
+    def test_concurrent_extends_and_reserve_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             outcomes = self.at_once(
@@ -252,7 +251,7 @@ class RaceTest(base.DatabaseTestCase):
                     volume.id, make.PROJECT, 'a-server'), 0))
             self.assertEqual(2, outcomes.count('InvalidVolume'), outcomes)
 
-    def test_taken_on_or_refused(self):
+    def test_concurrent_claim_and_refusal_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             generation = extending.claim(
@@ -267,7 +266,7 @@ class RaceTest(base.DatabaseTestCase):
             self.assertEqual('available' if refused == 'done' else 'extending',
                              volume_queries.get(self.database, volume.id).status)
 
-    def test_the_last_room_is_claimed_once(self):
+    def test_concurrent_claims_take_last_space_once(self):
         for number in range(ROUNDS):
             pool = make.pool(self.database, f'storage-{number}@x#p', 3)
             ready = []
@@ -285,7 +284,7 @@ class RaceTest(base.DatabaseTestCase):
 @base.on_every_server
 class LostCommitTest(test_lost_commits.Case):
 
-    def test_each_step_happens_once(self):
+    def test_extend_steps_happen_once_after_lost_commit(self):
         self.both_ways(self.check)
 
     def check(self, where):

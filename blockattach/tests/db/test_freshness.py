@@ -1,5 +1,4 @@
-"""Connections that wait in the pool: used again without a question, and replaced when they ended.
-"""
+"""Pooled connections, which are reused without a ping while fresh and replaced if closed."""
 import sqlalchemy as sa
 
 from blockattach.platform.db import opening
@@ -31,7 +30,7 @@ class FreshnessTest(base.DatabaseTestCase):
                 connection.exec_driver_sql(end.format(number))
             polling.until(lambda: not connection.exec_driver_sql(find).scalars().all())
 
-    def test_one_that_the_server_has_ended_is_replaced(self):
+    def test_connection_closed_by_server_replaced(self):
         with self.database.reader() as one, self.database.reader() as two:
             for connection in (one, two):
                 connection.execute(sa.select(1))
@@ -43,7 +42,7 @@ class FreshnessTest(base.DatabaseTestCase):
         with self.database.writer() as connection:
             self.assertEqual(1, connection.execute(sa.select(1)).scalar())
 
-    def test_strict_mode_and_isolation_are_ensured(self):
+    def test_strict_mode_and_isolation_ensured(self):
         """Whatever the server's defaults are."""
         asked = {'mysql': ('SELECT @@SESSION.sql_mode', 'TRADITIONAL'),
                  'postgresql': ('SHOW transaction_isolation', 'read committed')}
@@ -61,7 +60,7 @@ class PingTest(base.DatabaseTestCase):
             return int(connection.exec_driver_sql(
                 "SHOW SESSION STATUS LIKE 'Com_admin_commands'").one()[1])
 
-    def test_one_that_was_just_used_is_not_asked(self):
+    def test_recently_used_connection_not_pinged(self):
         before = self.pings()
         for _ in range(ROUNDS):
             with self.database.reader() as connection:
@@ -69,7 +68,7 @@ class PingTest(base.DatabaseTestCase):
         self.assertEqual((0, 1), self.database.connections())
         self.assertEqual(before, self.pings())
 
-    def test_one_that_was_idle_is_asked(self):
+    def test_idle_connection_pinged(self):
         manual = testing_clock.ManualClock()
         watched = sa.create_engine(self.fixture.url)
         self.addCleanup(watched.dispose)

@@ -1,4 +1,4 @@
-"""One credential per (volume, initiator), for as long as any attachment of the pair exists."""
+"""Grants: one credential per (volume, initiator) as long as the pair has an attachment."""
 import hashlib
 import pathlib
 import uuid
@@ -50,13 +50,13 @@ class Case(base.DatabaseTestCase):
 @base.on_chosen_databases
 class CredentialTest(Case):
 
-    def test_attachments_of_one_initiator_share_it(self):
+    def test_attachments_of_one_initiator_share_credential(self):
         self.attach('iqn.a')
         first = self.credential('iqn.a')
         self.attach('iqn.a')
         self.assertEqual(first, self.credential('iqn.a'))
 
-    def test_each_pair_has_its_own(self):
+    def test_credential_differs_per_pair(self):
         other = make.volume(self.database, multiattach=True)
         self.attach('iqn.a')
         self.attach('iqn.b')
@@ -66,7 +66,7 @@ class CredentialTest(Case):
         self.assertEqual(3, len(found))
         self.assertNotIn(None, found)
 
-    def test_it_goes_with_the_last_attachment_of_the_pair(self):
+    def test_credential_deleted_with_last_attachment_of_pair(self):
         rows = [self.attach('iqn.a'), self.attach('iqn.a'),
                 self.attach('iqn.a', state=S.CONNECTING)]
         kept = self.credential('iqn.a')
@@ -75,27 +75,27 @@ class CredentialTest(Case):
             self.move(self.move(row, E.DISCONNECT), E.DISCONNECTED)
         self.assertIsNone(self.credential('iqn.a'))
 
-    def test_another_initiators_stays(self):
+    def test_credential_of_other_initiator_kept(self):
         row = self.attach('iqn.a')
         self.attach('iqn.b')
         kept = self.credential('iqn.b')
         self.move(self.move(row, E.DISCONNECT), E.DISCONNECTED)
         self.assertEqual((None, kept), (self.credential('iqn.a'), self.credential('iqn.b')))
 
-    def test_after_all_have_gone_the_next_is_new(self):
+    def test_credential_new_after_last_attachment_deleted(self):
         row = self.attach('iqn.a')
         first = self.credential('iqn.a')
         self.move(self.move(row, E.DISCONNECT), E.DISCONNECTED)
         self.attach('iqn.a')
         self.assertNotIn(self.credential('iqn.a'), (None, first))
 
-    def test_it_is_there_until_the_target_has_shut_the_initiator_out(self):
+    def test_credential_kept_until_disconnected(self):
         row = self.attach('iqn.a')
         kept = self.credential('iqn.a')
         self.move(row, E.DISCONNECT)
         self.assertEqual((kept, {}), (self.credential('iqn.a'), self.wanted()))
 
-    def test_a_move_to_another_host_keeps_both_until_it_is_done(self):
+    def test_move_to_other_host_keeps_both_grants_until_connected(self):
         row = self.attach('iqn.a')
         kept = self.credential('iqn.a')
         moving = self.move(row, E.CONNECT, with_connector=make.connector('iqn.b'))
@@ -105,7 +105,7 @@ class CredentialTest(Case):
         self.assertEqual({'iqn.b': RW}, self.wanted())
         self.assertIsNone(self.credential('iqn.a'))
 
-    def test_a_move_that_is_given_up_leaves_no_credential_behind(self):
+    def test_abandoned_move_leaves_no_credential(self):
         row = self.attach('iqn.a')
         moving = self.move(row, E.CONNECT, with_connector=make.connector('iqn.b'))
         failed = self.move(moving, E.FAILED)
@@ -115,7 +115,7 @@ class CredentialTest(Case):
         with self.database.reader() as reader:
             self.assertEqual([], reader.execute(models.grants.select()).all())
 
-    def test_each_is_read_with_its_attachment(self):
+    def test_credentials_read_with_attachments(self):
         rows = [self.attach('iqn.a'), self.attach('iqn.b')]
         for found in (attachment_queries.of_volume(self.database, self.volume.id),
                       [attachment_queries.get_even_deleted(self.database, row.id)
@@ -128,7 +128,7 @@ class CredentialTest(Case):
 @base.on_chosen_databases
 class ModeTest(Case):
 
-    def test_an_initiator_has_the_widest_mode_of_its_attachments(self):
+    def test_grant_has_widest_mode_of_attachments(self):
         self.attach('iqn.a', RO)
         self.assertEqual({'iqn.a': RO}, self.wanted())
         writer = self.attach('iqn.a', RW)
@@ -139,13 +139,13 @@ class ModeTest(Case):
         self.move(writer, E.DISCONNECT)
         self.assertEqual({'iqn.a': RO, 'iqn.b': RO}, self.wanted())
 
-    def test_a_writer_that_may_not_go_yet_is_granted_again(self):
+    def test_refused_disconnect_restores_rw_grant(self):
         self.attach('iqn.a', RO)
         writer = self.attach('iqn.a', RW)
         self.move(self.move(writer, E.DISCONNECT), E.REFUSED)
         self.assertEqual({'iqn.a': RW}, self.wanted())
 
-    def test_what_is_granted_by_state(self):
+    def test_grant_wanted_by_state(self):
         for state in lifecycle.LIVE:
             initiator = f'iqn.{state}'
             self.attach(initiator, state=state)
@@ -153,7 +153,7 @@ class ModeTest(Case):
             self.assertEqual(expected, initiator in self.wanted())
             self.assertEqual({initiator: RW} if expected else {}, self.wanted(initiator))
 
-    def test_many_volumes_at_once(self):
+    def test_grants_of_several_volumes_listed(self):
         others = [make.volume(self.database, multiattach=True) for _ in range(3)]
         for volume in (self.volume, *others):
             self.attach('iqn.a', volume=volume)
@@ -166,7 +166,7 @@ class ModeTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class AliasTest(Case):
 
-    def test_the_first_has_none_and_later_ones_are_distinguished(self):
+    def test_first_alias_empty_and_later_aliases_hashed(self):
         for initiator in ('iqn.a', 'iqn.b', 'iqn.c'):
             self.attach(initiator)
         found = self.aliases()
@@ -175,7 +175,7 @@ class AliasTest(Case):
         self.assertEqual(f'-{digest[:8]}', found['iqn.b'])
         self.assertEqual(3, len(set(found.values())))
 
-    def test_it_stays_as_long_as_the_grant(self):
+    def test_alias_kept_as_long_as_grant(self):
         first = self.attach('iqn.a')
         self.attach('iqn.b')
         before = self.aliases()['iqn.b']
@@ -183,7 +183,7 @@ class AliasTest(Case):
         self.attach('iqn.b')
         self.assertEqual({'iqn.b': before}, self.aliases())
 
-    def test_no_two_initiators_of_a_volume_share_one(self):
+    def test_alias_extended_on_hash_collision(self):
         """These two begin with the same 8 digits of SHA-256; found by search."""
         one, two = self._twins()
         for initiator in ('iqn.a', one, two):
@@ -192,7 +192,7 @@ class AliasTest(Case):
         self.assertEqual(3, len(set(found.values())))
         self.assertTrue(found[two].startswith(found[one]))
 
-    def test_the_database_itself_refuses_a_shared_one(self):
+    def test_unique_index_rejects_duplicate_alias(self):
         self.attach('iqn.a')
         with self.database.reader() as reader:
             row = reader.execute(models.grants.select()).one()._asdict()
@@ -214,7 +214,7 @@ class AliasTest(Case):
 @base.on_chosen_databases
 class SealedTest(Case):
 
-    def test_the_database_does_not_hold_the_password(self):
+    def test_chap_password_sealed_in_database(self):
         self.attach('iqn.a')
         password = self.credential('iqn.a').password
         with self.database.reader() as reader:
@@ -226,7 +226,7 @@ class SealedTest(Case):
                 for found in reader.execute(sa.select(table)):
                     self.assertNotIn(password, str(tuple(found)), table.name)
 
-    def test_the_file_does_not_hold_the_password(self):
+    def test_chap_password_absent_from_sqlite_file(self):
         if self.KIND != database.SQLITE:
             self.skipTest('a matter of files')
         rows = [self.attach(f'iqn.{number}') for number in range(3)]
@@ -238,13 +238,13 @@ class SealedTest(Case):
         for password in passwords:
             self.assertNotIn(password, written)
 
-    def test_neither_a_record_nor_a_grant_prints_it(self):
+    def test_repr_hides_chap_password(self):
         row = self.attach('iqn.a')
         password = self.credential('iqn.a').password
         for shown in (row, grants.wanted(self.database, [self.volume.id])):
             self.assertNotIn(password, repr(shown))
 
-    def test_reserving_again_after_a_refusal_makes_one_grant(self):
+    def test_repeated_refused_reserves_leave_no_grant(self):
         for _ in range(3):
             made = attachments.reserve(self.database, attachments.Wish(
                 self.volume.id, self.volume.project_id, str(uuid.uuid4()), None,

@@ -1,4 +1,4 @@
-"""The history of attachments: a row for each move, and the one order in which all are read."""
+"""History of attachments: one event per transition, and the order in which events are read."""
 import datetime
 import threading
 
@@ -52,7 +52,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class HistoryTest(Case):
 
-    def test_each_move_is_kept_in_its_order(self):
+    def test_history_keeps_each_transition_in_order(self):
         row = self.whole()
         found = history.of_attachment(self.database, row.id)
         self.assertEqual(MOVES, [(one.event, one.old_state, one.new_state) for one in found])
@@ -61,7 +61,7 @@ class HistoryTest(Case):
                          {(one.attachment_id, one.volume_id, one.project_id) for one in found})
         self.assertEqual([None, 'host-1'], [one.host for one in found[:2]])
 
-    def test_history_of_volume_in_parts_and_by_project(self):
+    def test_history_of_volume_paginated_and_scoped(self):
         first = self.whole()
         other = self.reserve(first.volume_id)
         self.whole()
@@ -74,19 +74,19 @@ class HistoryTest(Case):
         self.assertEqual([], history.of_volume(
             self.database, first.volume_id, 'another', 0, 10))
 
-    def test_it_says_by_whom(self):
+    def test_history_stores_user_and_request_id(self):
         found = history.of_attachment(self.database, self.whole().id)
         self.assertEqual([('alice', 'req-1')] * 2 + [(None, None)] * 4,
                          [(one.user_id, one.request_id) for one in found])
 
-    def test_it_says_why(self):
+    def test_history_stores_reason_of_refusal(self):
         row = self.reserve()
         self.move(row, E.CONNECT, attachments.Facts(connector=CONNECTOR, lease_seconds=3600))
         self.move(row, E.REFUSED, attachments.Facts(error='cannot grant: full'))
         self.assertEqual([None, None, 'cannot grant: full'],
                          [one.reason for one in history.of_attachment(self.database, row.id)])
 
-    def test_what_is_refused_leaves_none(self):
+    def test_rejected_transitions_leave_no_event(self):
         row = self.reserve()
         with self.assertRaises(errors.InvalidTransition):
             self.move(row, E.CONNECTED)
@@ -94,17 +94,17 @@ class HistoryTest(Case):
             self.reserve(row.volume_id)
         self.assertEqual(1, len(self.numbered()))
 
-    def test_later_ones_only(self):
+    def test_history_after_generation(self):
         row = self.whole()
         self.assertEqual([5, 6], [one.generation for one in history.of_attachment(
             self.database, row.id, after=4)])
 
-    def test_none_is_kept_where_that_is_configured(self):
+    def test_history_disabled_by_option(self):
         self.database.history_days = 0
         row = self.whole()
         self.assertEqual([], history.of_attachment(self.database, row.id))
 
-    def test_what_is_older_than_configured_is_removed(self):
+    def test_expired_events_purged(self):
         old, new = self.whole(), self.whole()
         with self.database.writer() as connection:
             connection.execute(models.attachment_events.update().where(
@@ -118,7 +118,7 @@ class HistoryTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class OrderTest(Case):
 
-    def test_positions_go_on_though_all_is_removed(self):
+    def test_positions_continue_after_purge(self):
         self.whole()
         self.numbered()
         with self.database.writer() as connection:
@@ -129,7 +129,7 @@ class OrderTest(Case):
         self.whole()
         self.assertEqual(list(range(6, 13)), [one.position for one in self.numbered()])
 
-    def test_positions_follow_each_other(self):
+    def test_positions_consecutive(self):
         self.whole()
         self.assertEqual([1, 2, 3, 4, 5, 6], [one.position for one in self.numbered()])
         self.whole()
@@ -137,14 +137,14 @@ class OrderTest(Case):
         self.assertEqual((1, 12), history.positions(self.database))
         self.assertEqual([12], [one.position for one in history.after(self.database, 11)])
 
-    def test_nothing_has_a_position_before_it_is_given(self):
+    def test_positions_absent_until_numbered(self):
         row = self.whole()
         self.assertEqual((0, 0), history.positions(self.database))
         self.assertEqual([], history.after(self.database, 0))
         self.assertEqual({None}, {one.position for one in history.of_attachment(
             self.database, row.id)})
 
-    def test_several_number_at_once_and_each_row_once(self):
+    def test_concurrent_numbering_numbers_each_event_once(self):
         for _ in range(4):
             self.whole()
         outcomes = base.at_once(*[lambda: history.number(self.database)] * 4)
@@ -154,9 +154,9 @@ class OrderTest(Case):
 
 @base.on_every_server
 class LateTest(Case):
-    """A transaction that has begun before another one, and commits after it."""
+    """Transaction that begins before another one and commits after it."""
 
-    def test_what_commits_late_is_not_missed(self):
+    def test_late_commit_numbered_after_read_events(self):
         first, second = self.reserve(), self.reserve()
         seen = [one.attachment_id for one in self.numbered()]
         wrote, others_are_read = threading.Event(), threading.Event()

@@ -36,7 +36,7 @@ class Case(test_importing.Case):
 
 class HostileRowsTest(Case):
 
-    def test_every_column_has_hostile_values(self):
+    def test_every_imported_column_has_hostile_values(self):
         # A row with an invalid owner has no owner.
         read = {table: set(of.columns) - {of.owner} for table, of in cinder_rows.TABLES.items()
                 if table != 'qos_names'}
@@ -44,7 +44,7 @@ class HostileRowsTest(Case):
         read['volumes'] -= old
         self.assertEqual(read, {table: set(of) for table, of in hostile_rows.COLUMNS.items()})
 
-    def test_each_value_refused_by_table_and_row(self):
+    def test_hostile_values_refused_by_table_and_row(self):
         good = self.cinder.volume()
         hostile = self.rows.add_all()
         before = self.tables()
@@ -55,7 +55,7 @@ class HostileRowsTest(Case):
         self.assertEqual(before, self.tables())
         self.assert_only_good_taken({good})
 
-    def test_rows_without_hostile_value_taken(self):
+    def test_rows_without_hostile_value_imported(self):
         """Each row is refused only because of its value."""
         for table in hostile_rows.COLUMNS:
             self.rows.good(table)
@@ -68,7 +68,7 @@ class DuplicateTest(Case):
         self.cinder.add(table, **of)
         return self.cinder.add(table, **of)
 
-    def test_rows_of_one_key_refused(self):
+    def test_duplicate_rows_refused(self):
         volume_id, type_id = self.cinder.volume(), self.rows.good('volume_types')
         snapshot_id, specs_id = self.rows.good('snapshots'), self.rows.good(
             'quality_of_service_specs')
@@ -91,11 +91,11 @@ class DuplicateTest(Case):
         found = {(code, table, row) for code, table, row, _ in self.found()}
         self.assertEqual(set(), {('twice', *one) for one in hostile.items()} - found)
 
-    def test_qos_specs_of_one_name_refused(self):
+    def test_duplicate_qos_specs_name_refused(self):
         one = self.twice('quality_of_service_specs', key='QoS_Specs_Name', value='same')
         self.assertIn(('twice', 'quality_of_service_specs', one, 'value'), self.found())
 
-    def test_type_encrypted_twice_refused(self):
+    def test_duplicate_type_encryption_refused(self):
         type_id = self.rows.good('volume_types')
         for encryption_id in (self.database.new_id(), self.database.new_id()):
             self.cinder.add('encryption', volume_type_id=type_id, provider='luks',
@@ -109,7 +109,7 @@ class CredentialTest(Case):
 
     BAD = (..., None, '', 'x' * 65, 'a\0b', 'a b', 'ä', 7, ['a'])
 
-    def test_account_of_connection_refused(self):
+    def test_invalid_credential_of_connection_refused(self):
         for bad in self.BAD:
             for name in ('auth_username', 'auth_password'):
                 with self.subTest(name, bad=bad):
@@ -122,7 +122,7 @@ class CredentialTest(Case):
                              if code == 'damaged'}
                     self.assertTrue({('volumes', volume_id), ('volume_attachment', one)} & found)
 
-    def test_account_of_volume_refused(self):
+    def test_invalid_credential_of_volume_refused(self):
         for auth in ('CHAP  b', 'CHAP a ', f'CHAP {"x" * 65} b', f'CHAP a {"x" * 129}',
                      'CHAP a\tb c'):
             with self.subTest(auth):
@@ -130,7 +130,7 @@ class CredentialTest(Case):
                 self.cinder.attachment(volume_id)
                 self.assertIn(('damaged', 'volumes', volume_id, 'provider_auth'), self.found())
 
-    def test_connection_of_other_kinds_refused(self):
+    def test_invalid_connection_info_values_refused(self):
         for key, values in {
                 'target_portal': (..., 7, '', 'x' * 256), 'target_lun': (..., '1', True, -1),
                 'target_iqn': (7,), 'target_portals': ('a', [], [7]), 'target_luns': ([True],),
@@ -152,7 +152,7 @@ class CredentialTest(Case):
 
 class QosTest(Case):
 
-    def test_specs_that_cannot_be_used_refused(self):
+    def test_invalid_qos_specs_refused_with_their_types(self):
         for key, value in (('consumer', 'nobody'), ('consumer', None),
                            ('read_iops_sec_per_gb', 'many')):
             with self.subTest(key):
@@ -169,7 +169,7 @@ class OldRowsTest(Case):
 
     OLD = True
 
-    def test_columns_of_attachment_refused(self):
+    def test_invalid_attachment_columns_of_volume_refused(self):
         for column, values in {'attached_host': hostile_rows.COLUMNS['volume_attachment'][
                 'attached_host'], 'instance_uuid': ('x',), 'mountpoint': ('a\0b',),
                 'attach_time': ('yesterday',)}.items():
@@ -182,7 +182,7 @@ class OldRowsTest(Case):
                     self.assertIn(('damaged', 'volumes', volume_id, column),
                                   self.found(initiators={'compute-1': NAME}))
 
-    def test_unknown_mode_of_attachment_refused(self):
+    def test_unknown_attached_mode_refused(self):
         volume_id = self.cinder.volume(status='in-use', attached_host='compute-1')
         self.cinder.add('volume_admin_metadata', volume_id=volume_id, key='attached_mode',
                         value='exploded')
@@ -193,7 +193,7 @@ class OldRowsTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class DatesTest(Case):
 
-    def test_date_that_no_driver_reads_refused(self):
+    def test_unreadable_date_refused(self):
         volume_id = self.cinder.volume()
         date = {'sqlite': 'yesterday', 'postgresql': 'infinity'}.get(
             self.database.engine.dialect.name, '0000-00-00 00:00:00')
@@ -204,7 +204,7 @@ class DatesTest(Case):
                 f"UPDATE volumes SET created_at = '{date}' WHERE id = '{volume_id}'")
         self.assertEqual({('damaged', 'volumes', volume_id, 'created_at')}, self.found())
 
-    def test_reference_in_upper_case_is_not_lost(self):
+    def test_reference_in_upper_case_refused(self):
         """Case-insensitive databases find such a row, and the import refuses it."""
         one = self.rows.good('snapshots')
         kind = self.rows.good('volume_type_extra_specs')
@@ -218,7 +218,7 @@ class DatesTest(Case):
         self.assertTrue(self.importer().survey().left['lost'] or (
             'damaged', 'snapshots', one, 'volume_id') in found)
 
-    def test_bad_row_whose_owner_has_an_accent_ignored(self):
+    def test_orphan_row_with_accented_owner_ignored(self):
         """A database that compares without accents finds it, and it belongs to no snapshot."""
         snapshot_id = self.rows.good('snapshots')
         owner = f'à{snapshot_id[1:]}'
@@ -228,7 +228,7 @@ class DatesTest(Case):
         self.cinder.add('snapshot_metadata', snapshot_id=owner, key='', value='v')
         self.assertEqual(set(), self.found())
 
-    def test_keys_that_differ_in_trailing_blank_are_two(self):
+    def test_keys_with_trailing_blank_imported_separately(self):
         volume_id = self.cinder.volume()
         for key in ('k', 'k '):
             self.cinder.add('volume_metadata', volume_id=volume_id, key=key, value='v')
@@ -241,7 +241,7 @@ class DatesTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class ResumeTest(Case):
 
-    def test_row_here_of_another_volume_refused(self):
+    def test_attachment_id_of_other_volume_refused(self):
         attachment = make.attachment(self.database, make.volume(
             self.database, kind=make.volume_type(self.database, 'other')))
         volume_id = self.cinder.volume(status='in-use')
@@ -250,7 +250,7 @@ class ResumeTest(Case):
         self.importer().run()
         self.assertEqual(0, self.importer().run().taken['volumes'])
 
-    def test_refused_name_leaves_type_and_its_volumes(self):
+    def test_volumes_of_refused_type_refused(self):
         used = make.volume_type(self.database, 'fast')
         make.volume(self.database, kind=used)
         wrong = self.cinder.add('volume_types', name='fast', is_public=True)
@@ -260,7 +260,7 @@ class ResumeTest(Case):
         self.assertEqual(1, self.importer().run().taken['volumes'])
         self.assertEqual('available', volume_queries.get(self.database, good).status)
 
-    def test_parts_of_type_changed_here_left_alone(self):
+    def test_type_changed_after_import_kept(self):
         type_id = self.rows.good('volume_types')
         self.cinder.add('volume_type_extra_specs', volume_type_id=type_id, key='k', value='v')
         self.cinder.add('encryption', volume_type_id=type_id, provider='luks',
@@ -273,7 +273,7 @@ class ResumeTest(Case):
         self.assertEqual(0, sum(self.importer().run().taken.values()))
         self.assertEqual(before, self.tables())
 
-    def test_counts_of_interrupted_import_made_by_next_one(self):
+    def test_counts_of_interrupted_import_repaired_on_resume(self):
         make.pool(self.database, cinder.POOL)
         self.cinder.volume(size=3)
         failpoints.arm('db.derived.counts.before', test_importing.interrupt)
@@ -286,7 +286,7 @@ class ResumeTest(Case):
             self.assertEqual(3, connection.execute(sa.select(models.pools.c.allocated_gb).where(
                 models.pools.c.name == cinder.POOL)).scalar_one())
 
-    def test_lost_rows_counted(self):
+    def test_orphan_rows_counted(self):
         for table in ('snapshots', 'volume_attachment'):
             hanging = self.rows.good(table)
             with self.cinder.engine.begin() as connection:
@@ -297,7 +297,7 @@ class ResumeTest(Case):
 
 class RefusingDatabaseTest(Case):
 
-    def test_volume_that_database_refuses_named_and_others_written(self):
+    def test_volume_refused_by_database_reported_others_imported(self):
         with self.database.engine.begin() as connection:
             connection.exec_driver_sql(
                 "CREATE TRIGGER refuse BEFORE INSERT ON volumes WHEN NEW.name = 'wrong' "

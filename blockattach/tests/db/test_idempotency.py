@@ -1,4 +1,4 @@
-"""Named requests: one thing for one name, written in the transaction that makes it."""
+"""Idempotency keys, which are written in the transaction that creates the resource."""
 import functools
 import threading
 
@@ -26,7 +26,7 @@ class IdempotencyTest(base.DatabaseTestCase):
         return attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id), 0, within)
 
-    def test_a_name_leads_to_what_it_made(self):
+    def test_key_finds_created_resource(self):
         volume = make.volume(self.database, multiattach=True)
         self.assertIsNone(idempotency_keys.find(self.database, self.named()))
         made = self.reserve(volume, self.named())
@@ -36,13 +36,13 @@ class IdempotencyTest(base.DatabaseTestCase):
         self.assertRaises(errors.IdempotencyKeyReused, idempotency_keys.find, self.database,
                           self.named(digest='b'))
 
-    def test_the_second_makes_nothing(self):
+    def test_second_reserve_with_key_rejected(self):
         volume = make.volume(self.database, multiattach=True)
         made = self.reserve(volume, self.named())
         self.assertRaises(errors.IdempotencyKeyTaken, self.reserve, volume, self.named())
         self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
 
-    def test_many_at_once_make_one(self):
+    def test_concurrent_reserves_with_one_key_create_one(self):
         volume = make.volume(self.database, multiattach=True)
         start = threading.Barrier(8)
         outcomes = []
@@ -63,21 +63,21 @@ class IdempotencyTest(base.DatabaseTestCase):
         self.assertEqual([made], [row.id for row in attachment_queries.of_volume(
             self.database, volume.id)])
 
-    def test_a_name_is_free_again_when_its_time_is_over(self):
+    def test_expired_key_reusable(self):
         volume = make.volume(self.database, multiattach=True)
         first = self.reserve(volume, self.named(), seconds=-1)
         self.assertIsNone(idempotency_keys.find(self.database, self.named()))
         second = self.reserve(volume, self.named(digest='b'))
         self.assertNotEqual(first.id, second.id)
 
-    def test_what_is_old_is_forgotten(self):
+    def test_purge_deletes_expired_keys(self):
         volume = make.volume(self.database, multiattach=True)
         self.reserve(volume, self.named(key='old'), seconds=-1)
         self.reserve(volume, self.named(key='new'))
         self.assertEqual(1, idempotency_keys.purge(self.database))
         self.assertIsNotNone(idempotency_keys.find(self.database, self.named(key='new')))
 
-    def test_what_failed_gives_its_name_to_the_next(self):
+    def test_key_of_failed_attachment_passed_to_retry(self):
         volume = make.volume(self.database, multiattach=True)
         first = self.reserve(volume, self.named())
         self.assertRaises(errors.IdempotencyKeyTaken, self.reserve, volume, self.named(),

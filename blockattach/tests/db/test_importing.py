@@ -1,4 +1,4 @@
-"""What is taken of a Cinder database, changed and refused; again, and after an interruption."""
+"""Import of a Cinder database: imported, changed and refused rows, repeats and resumption."""
 import functools
 
 import sqlalchemy as sa
@@ -26,7 +26,7 @@ CREDENTIAL = connection.Credential('someone', 'a-shared-secret')
 
 
 class Interrupted(Exception):
-    """As a process that ends there."""
+    """Simulated end of the process."""
 
 
 def interrupt():
@@ -62,7 +62,7 @@ class Case(base.DatabaseTestCase):
 @base.on_every_database
 class ImportTest(Case):
 
-    def test_a_volume_with_all_that_hangs_on_it(self):
+    def test_volume_imported_with_its_children(self):
         volume_id = self.cinder.volume(display_description='a disk', bootable=True)
         self.cinder.add('volume_metadata', volume_id=volume_id, key='k', value='v')
         self.cinder.add('volume_admin_metadata', volume_id=volume_id, key='readonly',
@@ -83,7 +83,7 @@ class ImportTest(Case):
         self.assertEqual(volume_id,
                          snapshot_queries.get(self.database, snapshot_id).volume_id)
 
-    def test_types_and_limits(self):
+    def test_types_qos_specs_and_quotas_imported(self):
         type_id = self.cinder.add('volume_types', name='fast', is_public=False)
         specs = self.cinder.add('quality_of_service_specs', key='QoS_Specs_Name', value='slow')
         for key, value in (('consumer', 'front-end'), ('total_iops_sec', '100')):
@@ -104,7 +104,7 @@ class ImportTest(Case):
         self.assertEqual(cinder.TYPE_ID,
                          volume_types.get_by_name(self.database, '__DEFAULT__').id)
 
-    def test_a_live_attachment_keeps_its_id_its_connection_and_its_credential(self):
+    def test_live_attachment_keeps_id_connection_and_credential(self):
         volume_id = self.cinder.volume(status='in-use', multiattach=True)
         one = self.cinder.attachment(volume_id)
         self.cinder.attachment(volume_id, 'compute-2', attach_mode='ro')
@@ -122,7 +122,7 @@ class ImportTest(Case):
               CREDENTIAL) for number in (1, 2)],
             [(grant.initiator, grant.adopted, grant.mode, grant.credential) for grant in wanted])
 
-    def test_a_second_run_changes_nothing(self):
+    def test_second_import_changes_nothing(self):
         volume_id = self.cinder.volume(status='in-use')
         self.cinder.attachment(volume_id)
         self.cinder.add('quotas', project_id='p', resource='volumes', hard_limit=3)
@@ -132,7 +132,7 @@ class ImportTest(Case):
         self.assertEqual(0, sum(again.taken.values()))
         self.assertEqual(before, self.tables())
 
-    def test_one_that_was_interrupted_goes_on(self):
+    def test_interrupted_import_resumed(self):
         first = self.cinder.volume()
         failpoints.arm(POINT, interrupt)
         try:
@@ -145,13 +145,13 @@ class ImportTest(Case):
         for volume_id in (first, second):
             self.assertEqual('available', volume_queries.get(self.database, volume_id).status)
 
-    def test_a_look_writes_nothing(self):
+    def test_survey_writes_nothing(self):
         self.cinder.volume()
         before = self.tables()
         self.assertEqual(1, self.importer().survey().found['volumes'])
         self.assertEqual(before, self.tables())
 
-    def test_it_cannot_write_there(self):
+    def test_source_database_opened_read_only(self):
         self.cinder.volume()
         read = source.Source(self.there.url)
         self.addCleanup(read.close)
@@ -161,7 +161,7 @@ class ImportTest(Case):
 
 class RefusalTest(Case):
 
-    def test_volumes(self):
+    def test_unsupported_volumes_refused(self):
         wrong = {
             'in_work': self.cinder.volume(status='deleting'),
             'no_pool': self.cinder.volume(host='storage-9'),
@@ -180,7 +180,7 @@ class RefusalTest(Case):
         self.assertRaises(errors.VolumeNotFound, volume_queries.get, self.database,
                           wrong['in_work'])
 
-    def test_one_that_is_moved_and_one_whose_type_encrypts(self):
+    def test_migrating_and_encrypted_volumes_refused(self):
         type_id = self.cinder.add('volume_types', name='secret', is_public=True)
         self.cinder.add('encryption', encryption_id=SERVER, volume_type_id=type_id,
                         provider='luks', control_location='front-end')
@@ -188,13 +188,13 @@ class RefusalTest(Case):
                  ('in_work', self.cinder.volume(migration_status='migrating'))}
         self.assertEqual(wrong, set(self.refused()))
 
-    def test_several_servers_on_one_that_is_not_multiattach(self):
+    def test_several_servers_on_plain_volume_refused(self):
         wrong = self.cinder.volume(status='in-use')
         for host in ('compute-1', 'compute-2'):
             self.cinder.attachment(wrong, host)
         self.assertEqual([('many_holders', wrong)], self.refused())
 
-    def test_one_that_os_attach_has_made(self):
+    def test_os_attach_attachment_needs_initiator(self):
         """Cinder keeps the server, and neither its host nor what that was answered."""
         volume_id = self.cinder.volume(status='in-use')
         one = self.cinder.attachment(volume_id, attached_host=None, connector=None,
@@ -209,7 +209,7 @@ class RefusalTest(Case):
         [wanted] = grants.wanted(self.database, [volume_id])
         self.assertEqual(CREDENTIAL, wanted.credential)
 
-    def test_attachments(self):
+    def test_unsupported_attachments_refused(self):
         def attached(**values):
             return self.cinder.attachment(self.cinder.volume(status='in-use'), **values)
         wrong = {
@@ -224,16 +224,16 @@ class RefusalTest(Case):
         self.assertNotIn('no_initiator', dict(self.refused(
             initiators={'compute-1': 'iqn.2026-01.org.example:compute-1'})))
 
-    def test_one_that_is_used_and_nobody_says_by_whom(self):
+    def test_in_use_volume_without_attachment_refused(self):
         wrong = [self.cinder.volume(status=status) for status in ('in-use', 'detaching')]
         self.assertEqual({('unknown_holder', one) for one in wrong}, set(self.refused()))
 
-    def test_a_target_without_a_credential(self):
+    def test_attachment_without_chap_refused(self):
         volume_id = self.cinder.volume(status='in-use', provider_auth=None)
         one = self.cinder.attachment(volume_id, connection_info=None)
         self.assertEqual([('no_chap', one)], self.refused())
 
-    def test_a_name_that_is_taken(self):
+    def test_taken_type_name_refused(self):
         used = make.volume_type(self.database, 'fast')
         make.volume(self.database, kind=used)
         make.volume_type(self.database, 'spare')
@@ -241,13 +241,13 @@ class RefusalTest(Case):
         self.cinder.add('volume_types', name='spare', is_public=True)
         self.assertEqual([('name_taken', wrong)], self.refused())
 
-    def test_an_unknown_schema(self):
+    def test_unknown_schema_revision_rejected(self):
         with self.there.database.engine.begin() as there:
             there.exec_driver_sql("UPDATE alembic_version SET version_num = 'ffffffffffff'")
         with self.assertRaisesRegex(errors.ConfigurationError, 'revision ffffffffffff'):
             self.importer()
 
-    def test_a_cinder_that_runs(self):
+    def test_import_rejected_while_cinder_runs(self):
         self.cinder.add('services', binary='cinder-volume', host='a',
                         updated_at=self.database.clock.utcnow())
         with self.assertRaisesRegex(errors.ConfigurationError, 'cinder-volume on a'):
@@ -256,7 +256,7 @@ class RefusalTest(Case):
 
 class ChangeTest(Case):
 
-    def test_what_is_taken_and_is_not_quite_what_it_was(self):
+    def test_changed_values_reported(self):
         available, used = self.cinder.volume, functools.partial(self.cinder.volume,
                                                                 status='in-use')
         wanted = {
@@ -286,7 +286,7 @@ class OldSchemaTest(Case):
 
     OLD = True
 
-    def test_an_attachment_in_columns_of_its_volume(self):
+    def test_attachment_in_volume_columns_imported(self):
         volume_id = self.cinder.volume(
             status='in-use', attach_status='attached', attached_host='compute-1',
             instance_uuid=SERVER, mountpoint='/dev/vdc',

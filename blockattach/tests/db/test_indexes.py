@@ -1,4 +1,4 @@
-"""Which index answers which query of the hot paths: MariaDB and PostgreSQL say it themselves.
+"""Indexes that MariaDB and PostgreSQL use for the queries of the hot paths.
 
 `test_plans` shows that no query needs to read a whole table; here the database is so full that the
 server chooses.
@@ -202,7 +202,7 @@ QUERIES = {
 
 
 class Plans:
-    """One database for the whole class: filling it takes seconds."""
+    """Query plans on one filled database per class, since filling it takes seconds."""
 
     KIND = None
 
@@ -226,7 +226,7 @@ class Plans:
                     found[table].add(index)
         return {table: indexes for table, indexes in found.items() if table not in SMALL}
 
-    def test_each_query_has_its_index(self):
+    def test_queries_use_expected_index(self):
         for name, (act, expected) in QUERIES.items():
             with self.subTest(name):
                 found = self.used(act)
@@ -236,7 +236,7 @@ class Plans:
                     self.assertLessEqual(
                         indexes, {allowed} if isinstance(allowed, str) else set(allowed), table)
 
-    def test_a_query_without_an_index_is_found(self):
+    def test_query_without_index_found(self):
         def look(db):
             with db.reader() as connection:
                 connection.execute(sa.text("SELECT id FROM attachments WHERE last_error = 'x'"))

@@ -49,7 +49,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class NameTest(Case):
 
-    def test_names_that_differ_in_case_share_one_grant(self):
+    def test_initiators_differing_in_case_share_grant(self):
         for name in (SENT, NAME, NAME.upper()):
             self.attach(name)
         self.assertEqual([[NAME] * 3, [NAME]], self.stored())
@@ -59,14 +59,14 @@ class NameTest(Case):
         self.assertEqual((NAME, {SENT, NAME.upper()}), (wanted.initiator, wanted.spellings))
         self.assertEqual(3, len(state.rows))
 
-    def test_the_connector_is_kept_as_it_was_sent(self):
+    def test_connector_stored_as_sent(self):
         self.assertEqual(SENT, self.attach().connector['initiator'])
 
 
 @base.on_sqlite_and_servers_in_turn
 class MigrationTest(Case):
 
-    def test_rows_of_an_earlier_release_are_migrated_with_their_grants(self):
+    def test_initiators_of_earlier_release_lowercased(self):
         row = self.write_as_before(self.attach())
         credential = make.credential(self.database, self.volume.id, SENT)
         self.assertEqual([[SENT], [SENT]], self.stored())
@@ -77,12 +77,12 @@ class MigrationTest(Case):
         self.assertGreater(attachment_queries.get(self.database, row.id).generation,
                            row.generation)
 
-    def test_a_row_at_work_waits_for_the_next_run(self):
+    def test_transitional_row_migrated_by_next_run(self):
         row = self.write_as_before(self.attach(state=S.CONNECTING))
         self.assertEqual([(2, 0, 2)], self.migrate())
         self.assertEqual(row, attachment_queries.get(self.database, row.id))
 
-    def test_a_name_in_two_forms_is_left_and_named(self):
+    def test_initiator_in_two_spellings_left_and_logged(self):
         self.write_as_before(self.attach())
         self.attach(NAME)
         with self.assertLogs('blockattach', 'WARNING') as logs:
@@ -90,7 +90,7 @@ class MigrationTest(Case):
         self.assertIn(SENT, logs.output[0])
         self.assertIn(self.volume.id, logs.output[0])
 
-    def test_a_row_not_migrated_yet_is_no_difference(self):
+    def test_unmigrated_row_is_no_difference(self):
         self.write_as_before(self.attach())
         [wanted] = grants.wanted(self.database, [self.volume.id])
         self.assertEqual((SENT, {SENT}), (wanted.initiator, wanted.spellings))
@@ -98,7 +98,7 @@ class MigrationTest(Case):
                                         spellings=frozenset({SENT}))
         self.assertEqual((set(), set()), connection.difference([wanted], [actual]))
 
-    def test_a_former_name_finds_migrated_rows(self):
+    def test_former_spelling_finds_migrated_rows(self):
         self.attach()
         found = grants.desired_state(self.database, self.volume.id, SENT)
         self.assertEqual(NAME, found.grant.initiator)

@@ -1,4 +1,4 @@
-"""The key that seals is replaced: cut off anywhere, and beside writers."""
+"""Rotation of the sealing key, also interrupted and with concurrent writers."""
 import pathlib
 import tempfile
 import threading
@@ -27,7 +27,7 @@ MANY = 5
 
 
 class Cut(Exception):
-    """Here the operator's process ends."""
+    """Simulated end of the operator's process."""
 
 
 class Case(base.DatabaseTestCase):
@@ -69,7 +69,7 @@ class RotateTest(Case):
         for number in range(MANY):
             self.join(self.database, f'iqn.{number}')
 
-    def test_all_at_once(self):
+    def test_rotate_reseals_all_credentials(self):
         before, [old] = self.passwords(self.database), self.keys()
         lines = key_rotation.rotate(self.process())
         self.assertEqual(4, len(lines))
@@ -80,7 +80,7 @@ class RotateTest(Case):
         for line in lines:
             self.assertNotIn(new, line)
 
-    def test_cut_off_anywhere_it_is_done_again(self):
+    def test_interrupted_rotation_completed_by_repeat(self):
         """At each place, one after the other, until there is none left."""
         left = passed = 0
         while True:
@@ -122,7 +122,7 @@ class RotateTest(Case):
             for point in POINTS:
                 failpoints.disarm(point)
 
-    def test_keys_of_others_are_replaced_in_steps(self):
+    def test_rotate_without_key_file_rejected(self):
         self.database.sealer = secrets.Sealer([self.keys()[0].encode()])
         with self.assertRaisesRegex(errors.ConfigurationError, '--prepare'):
             key_rotation.rotate(self.database)
@@ -130,9 +130,9 @@ class RotateTest(Case):
 
 @base.on_sqlite_and_servers_in_turn
 class WritersTest(Case):
-    """Transactions that were begun with the old key and end after the new one is there."""
+    """Transactions that begin with the old key and end after the new key was added."""
 
-    def test_a_key_that_was_replaced_meanwhile_is_used_no_more(self):
+    def test_write_with_replaced_key_resealed(self):
         """Sealed by the old key, not yet written: it is sealed once more."""
         other, replaced = self.process(), []
 
@@ -150,7 +150,7 @@ class WritersTest(Case):
         self.assertEqual({new.id: 1}, key_rotation.counts(self.database))
         self.assertEqual(1, len(self.passwords(self.database)))
 
-    def test_a_row_that_is_not_committed_yet_is_waited_for(self):
+    def test_rotation_waits_for_uncommitted_row(self):
         """Written by the old key, not yet committed: the key is not forgotten before."""
         operator, writing, go_on = self.process(), threading.Event(), threading.Event()
         other = self.process()

@@ -1,4 +1,4 @@
-"""Leases: one process at a time acts on a pair, or on a volume as a whole, by the database."""
+"""Leases, by which one process at a time works on a pair or on a whole volume."""
 import threading
 import uuid
 from concurrent import futures
@@ -45,7 +45,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class PairTest(Case):
 
-    def test_one_has_it_at_a_time(self):
+    def test_pair_lease_has_one_owner(self):
         self.assertTrue(self.take(ONE))
         self.assertFalse(self.take(TWO))
         self.assertTrue(self.take(ONE))
@@ -54,36 +54,36 @@ class PairTest(Case):
         leases.give_back(self.database, self.pair(ONE))
         self.assertTrue(self.take(TWO))
 
-    def test_other_pairs_of_the_volume_are_free(self):
+    def test_pair_leases_of_one_volume_independent(self):
         self.assertTrue(self.take(ONE))
         self.assertTrue(self.take(TWO, 'iqn.2026-01.org.example:host-2'))
 
-    def test_after_its_deadline_another_takes_it(self):
+    def test_expired_pair_lease_claimed_by_other(self):
         self.assertTrue(self.take(ONE, seconds=-1))
         self.assertTrue(self.take(TWO))
         self.assertFalse(self.take(ONE))
         self.assertEqual([(NAME, TWO)], self.rows())
 
-    def test_the_next_instance_has_what_the_last_one_had(self):
+    def test_next_instance_of_service_keeps_pair_lease(self):
         self.assertTrue(self.take(ONE))
         self.assertTrue(self.take(ONE_AGAIN))
         self.assertFalse(self.take(TWO))
 
-    def test_a_service_whose_name_begins_alike_is_another_one(self):
+    def test_service_with_similar_name_does_not_share_lease(self):
         self.assertTrue(self.take(leases.owner_of('one@bb', 'instance')))
         self.assertFalse(self.take(ONE))
         self.assertTrue(self.take(leases.owner_of('a_e@b', 'instance'), 'iqn.x'))
         self.assertFalse(self.take(leases.owner_of('abe@b', 'instance'), 'iqn.x'))
         self.assertFalse(self.take(leases.owner_of('a%@b', 'instance'), 'iqn.x'))
 
-    def test_old_ones_are_forgotten(self):
+    def test_forget_deletes_old_leases(self):
         self.take(ONE, 'iqn.old', -100000)
         self.take(ONE, 'iqn.overdue', -1)
         self.take(ONE, 'iqn.valid')
         self.assertEqual(1, leases.forget(self.database))
         self.assertEqual(['iqn.overdue', 'iqn.valid'], [name for name, _ in self.rows()])
 
-    def test_the_record_of_an_act_ends_it_or_is_not_made(self):
+    def test_transition_releases_lease_or_fails(self):
         row = attachments.reserve(self.database, attachments.Wish(
             self.volume.id, make.PROJECT, connector=make.connector(NAME)), SECONDS)
         ending = leases.giving_back(self.pair(ONE))
@@ -114,7 +114,7 @@ class VolumeTest(Case):
     def excluded(self, owner, initiator=NAME):
         return leases.is_excluded(self.database, self.pair(owner, initiator))
 
-    def test_one_has_it_at_a_time(self):
+    def test_volume_lease_excludes_other_owners(self):
         self.assertFalse(self.excluded(TWO))
         self.assertTrue(self.whole(ONE))
         self.assertFalse(self.whole(TWO))
@@ -126,13 +126,13 @@ class VolumeTest(Case):
         self.assertFalse(self.excluded(TWO))
         self.assertTrue(self.whole(TWO))
 
-    def test_after_its_deadline_another_takes_it(self):
+    def test_expired_volume_lease_claimed_by_other(self):
         self.assertTrue(self.whole(ONE, -1))
         self.assertFalse(self.excluded(TWO))
         self.assertTrue(self.whole(TWO))
         self.assertFalse(self.whole(ONE))
 
-    def test_pairs_are_seen_by_others(self):
+    def test_pair_lease_excludes_volume_lease_of_others(self):
         self.assertFalse(self.excluded(TWO, leases.WHOLE))
         self.take(ONE, seconds=-1)
         self.assertFalse(self.excluded(TWO, leases.WHOLE))
@@ -140,11 +140,11 @@ class VolumeTest(Case):
         self.assertEqual((False, True), tuple(
             self.excluded(owner, leases.WHOLE) for owner in (ONE, TWO)))
 
-    def test_pairs_do_not_exclude_each_other(self):
+    def test_pair_leases_do_not_exclude_each_other(self):
         self.take(ONE, 'iqn.2026-01.org.example:host-2')
         self.assertFalse(self.excluded(TWO))
 
-    def test_either_is_seen_by_who_stores_none(self):
+    def test_lease_visible_to_process_without_lease(self):
         self.assertEqual((False, None), self.seen())
         self.whole(ONE)
         self.assertEqual((True, ONE), self.seen())
@@ -161,9 +161,9 @@ class VolumeTest(Case):
 
 @base.on_sqlite_and_servers_in_turn
 class OwnerTest(Case):
-    """Which process instance resumes an attachment."""
+    """Process instance that resumes an attachment."""
 
-    def test_its_own_earlier_instance_has_begun_it(self):
+    def test_interrupted_attachments_found_by_owner_instance(self):
         make.pool(self.database)
         held = make.volume(self.database, on_pool=make.POOL)
         row = attachments.reserve(self.database, attachments.Wish(
@@ -180,7 +180,7 @@ class OwnerTest(Case):
 
 @base.on_every_server
 class RaceTest(Case):
-    """Many at the same moment."""
+    """Concurrent claims of leases."""
 
     ROUNDS = 12
     MANY = 8
@@ -195,7 +195,7 @@ class RaceTest(Case):
         with futures.ThreadPoolExecutor(self.MANY) as threads:
             return list(threads.map(run, range(self.MANY)))
 
-    def test_a_pair_has_one_winner_whether_it_was_free_or_overdue(self):
+    def test_concurrent_claims_of_pair_have_one_winner(self):
         for number in range(self.ROUNDS):
             name = f'iqn.{number}'
             if number % 2:
@@ -204,7 +204,7 @@ class RaceTest(Case):
                 leases.owner_of(f'{who}@b', uuid.uuid4().hex), name))
             self.assertEqual(1, sum(won), f'round {number}')
 
-    def test_pair_and_volume_are_never_both_had(self):
+    def test_concurrent_pair_and_volume_leases_exclude_each_other(self):
         """Each writes its own lease first and looks for the other kind then."""
         for number in range(self.ROUNDS):
             def act(who, number=number):

@@ -1,5 +1,4 @@
-"""What the legacy actions need of the database: legacy reservations, announced detaches,
-settings."""
+"""Database side of the legacy actions: reservations, announced detaches and settings."""
 from blockattach.platform.db import clock
 from blockattach.platform.db import paging
 from blockattach.storage import errors
@@ -33,7 +32,7 @@ class LegacyTest(base.DatabaseTestCase):
     def attached(self, volume, count):
         return [make.attachment(self.database, volume, S.ATTACHED) for _ in range(count)]
 
-    def test_a_legacy_reservation_shows_on_the_volume_only(self):
+    def test_legacy_reservation_hidden_from_lists(self):
         volume = make.volume(self.database)
         reservation = self.hold(volume)
         self.assertEqual(('attaching', 'attaching'), self.words(volume))
@@ -44,7 +43,7 @@ class LegacyTest(base.DatabaseTestCase):
                                                                      with_legacy=True))
         self.assertRaises(errors.InvalidVolume, self.hold, volume)
 
-    def test_a_legacy_reservation_is_taken_over(self):
+    def test_legacy_reservation_adopted_by_os_attach(self):
         volume = make.volume(self.database)
         reservation = self.hold(volume)
         details = attachments.Attached('instance-a', 'host-a', '/dev/vdb', RW)
@@ -56,7 +55,7 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertIsNotNone(new.attached_at)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
-    def test_what_was_never_reserved_is_attached_at_once(self):
+    def test_os_attach_without_reservation_attaches(self):
         volume = make.volume(self.database)
         details = attachments.Attached(None, 'host-a', '/dev/vdb', RO)
         row = attachments.reserve(self.database, attachments.Wish(
@@ -65,7 +64,7 @@ class LegacyTest(base.DatabaseTestCase):
                          (row.state, row.instance_uuid, row.host, row.mode))
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
-    def test_detaches_are_announced_one_by_one(self):
+    def test_detaches_announced_one_per_attachment(self):
         volume = make.volume(self.database, multiattach=True)
         self.attached(volume, 2)
         for _ in range(2):
@@ -78,7 +77,7 @@ class LegacyTest(base.DatabaseTestCase):
         detaches.cancel(self.database, volume)
         self.assertEqual(('in-use', 'attached'), self.words(volume))
 
-    def test_a_detach_that_begins_was_announced(self):
+    def test_started_detach_consumes_announcement(self):
         volume = make.volume(self.database, multiattach=True)
         first, second = self.attached(volume, 2)
         detaches.announce(self.database, volume)
@@ -92,7 +91,7 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertEqual(('available', 'detached'), self.words(volume))
         self.assertRaises(errors.InvalidVolume, detaches.announce, self.database, volume)
 
-    def test_an_announcement_lapses(self):
+    def test_announcement_expires(self):
         old, young, elsewhere = (make.volume(self.database, multiattach=True) for _ in range(3))
         for volume in (old, young, elsewhere):
             self.attached(volume, 2)
@@ -111,7 +110,7 @@ class LegacyTest(base.DatabaseTestCase):
         detaches.announce(self.database, old)
         self.assertEqual([], detaches.lapse(self.database, old.host, 60))
 
-    def test_a_new_server_leaves_the_word_detaching(self):
+    def test_new_attachment_keeps_detaching_status(self):
         volume = make.volume(self.database, multiattach=True)
         self.attached(volume, 1)
         detaches.announce(self.database, volume)
@@ -119,7 +118,7 @@ class LegacyTest(base.DatabaseTestCase):
         self.attached(volume, 1)
         self.assertEqual(('detaching', 'attached'), self.words(volume))
 
-    def test_a_read_only_volume_overrules_everybody(self):
+    def test_readonly_volume_overrides_requested_mode(self):
         volume = make.volume(self.database)
         volumes.set_readonly(self.database, volume, True)
         row = attachments.reserve(self.database, attachments.Wish(
@@ -128,7 +127,7 @@ class LegacyTest(base.DatabaseTestCase):
         self.assertRaises(errors.InvalidVolume, volumes.set_readonly, self.database,
                           volume, False)
 
-    def test_a_flag_set_after_the_reserve_counts_when_the_connector_comes(self):
+    def test_cleared_readonly_flag_grants_rw(self):
         volume = make.volume(self.database, multiattach=True)
         volumes.set_readonly(self.database, volume, False)
         row = attachments.reserve(self.database, attachments.Wish(
@@ -138,7 +137,7 @@ class LegacyTest(base.DatabaseTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class MetadataTest(base.DatabaseTestCase):
-    """What os-attach leaves on a volume: it comes and goes in an attachment's transaction."""
+    """Admin metadata of os-attach, written and removed in the transaction of the attachment."""
 
     def details(self, volume):
         found = volume_queries.get(self.database, volume.id)
@@ -156,20 +155,20 @@ class MetadataTest(base.DatabaseTestCase):
             self.database, volume.id, reservation.id, E.ATTACH, attachments.Facts(
                 attached=attachments.Attached('instance-b', None, '/dev/vdb', mode))).new
 
-    def test_the_mode_comes_with_the_attachment(self):
+    def test_attached_mode_set_with_attachment(self):
         for attach in (self.attach, self.adopt):
             with self.subTest(attach):
                 volume = make.volume(self.database)
                 attach(volume, RO)
                 self.assertEqual((False, 'ro'), self.details(volume))
 
-    def test_a_flag_that_was_set_stays(self):
+    def test_readonly_flag_kept_by_os_attach(self):
         volume = make.volume(self.database)
         volumes.set_readonly(self.database, volume, True)
         self.attach(volume, RO)
         self.assertEqual((True, 'ro'), self.details(volume))
 
-    def test_it_goes_with_whatever_ends_an_attachment(self):
+    def test_attached_mode_removed_by_any_end_of_attachment(self):
         for events in ((E.RELEASE,), (E.CONNECT, E.CONNECTED, E.DISCONNECT, E.DISCONNECTED)):
             with self.subTest(events):
                 volume = make.volume(self.database)
@@ -179,7 +178,7 @@ class MetadataTest(base.DatabaseTestCase):
                     row = make.move(self.database, row, event)
                 self.assertEqual((False, None), self.details(volume))
 
-    def test_it_goes_with_another_one_too(self):
+    def test_attached_mode_removed_by_end_of_other_attachment(self):
         """As in Cinder: it has the mode of the last os-attach, and ends with the next end."""
         volume = make.volume(self.database, multiattach=True)
         other = make.attachment(self.database, volume, S.RESERVED)
@@ -187,7 +186,7 @@ class MetadataTest(base.DatabaseTestCase):
         make.move(self.database, other, E.RELEASE)
         self.assertEqual((False, None), self.details(volume))
 
-    def test_what_has_never_been_an_attachment_takes_nothing_along(self):
+    def test_attached_mode_kept_by_end_of_reservation(self):
         volume = make.volume(self.database, multiattach=True)
         self.attach(volume)
         reservation = attachments.reserve(self.database, attachments.Wish(
@@ -198,7 +197,7 @@ class MetadataTest(base.DatabaseTestCase):
         make.move(self.database, born, E.REFUSED)
         self.assertEqual((False, 'rw'), self.details(volume))
 
-    def test_a_mode_that_cannot_be_leaves_nothing(self):
+    def test_invalid_attached_mode_leaves_nothing(self):
         volume = make.volume(self.database)
         volumes.set_readonly(self.database, volume, True)
         for attach in (self.attach, self.adopt):
@@ -207,14 +206,14 @@ class MetadataTest(base.DatabaseTestCase):
             self.assertEqual((True, None), self.details(volume))
         self.assertEqual([], attachment_queries.of_volume(self.database, volume.id))
 
-    def test_another_mode_than_that_of_the_others(self):
+    def test_os_attach_with_other_mode_rejected(self):
         volume = make.volume(self.database, multiattach=True)
         self.attach(volume, RO)
         with self.assertRaisesRegex(errors.InvalidVolume, 'being attached by different mode'):
             self.adopt(volume, RW)
         self.assertEqual((False, 'ro'), self.details(volume))
 
-    def test_the_place_outlives_a_connector_that_was_refused(self):
+    def test_refused_connect_keeps_host_and_mountpoint(self):
         volume = make.volume(self.database)
         row = self.attach(volume)
         make.move(self.database, row, E.CONNECT, with_connector=make.connector())
@@ -223,7 +222,7 @@ class MetadataTest(base.DatabaseTestCase):
                          (after.state, after.host, after.mountpoint, after.connector,
                           after.initiator, after.previous_connector))
 
-    def test_the_last_mountpoint_is_the_one_that_a_refusal_brings_back(self):
+    def test_refused_connect_restores_last_mountpoint(self):
         volume = make.volume(self.database)
         reservation = attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True), 0)

@@ -1,4 +1,4 @@
-"""A connection that is lost exactly while the database commits: what has happened is found out.
+"""Connections lost during COMMIT, after which the outcome of the transaction is determined.
 
 Each verb that could do harm if it were done twice, or called a failure although it was done, is
 cut off before its COMMIT has reached the server, after, and with a COMMIT that arrives only when
@@ -75,7 +75,7 @@ class Case(base.DatabaseTestCase):
 @base.on_every_server
 class AttachmentTest(Case):
 
-    def test_one_attachment_is_made(self):
+    def test_reserve_happens_once_after_lost_commit(self):
         self.both_ways(self.check_reserve)
 
     def check_reserve(self, where):
@@ -85,7 +85,7 @@ class AttachmentTest(Case):
         self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
         self.assertEqual((S.CONNECTING, 1), (made.state, made.generation))
 
-    def test_a_row_that_has_moved_on_meanwhile_is_still_the_one_that_was_made(self):
+    def test_lost_reserve_found_after_row_moved_on(self):
         volume = make.volume(self.database, multiattach=True)
         wish = attachments.Wish(volume.id, volume.project_id)
         found = []
@@ -102,7 +102,7 @@ class AttachmentTest(Case):
                           made.id)
         self.assertEqual(1, self.count(models.attachments))
 
-    def test_a_quota_counts_once(self):
+    def test_quota_counted_once_after_lost_commit(self):
         volume = make.volume(self.database, multiattach=True)
         self.broken.quota = self.database.quota = quota_conf.QuotaSettings(quota_attachments=3)
         wish = attachments.Wish(volume.id, volume.project_id)
@@ -112,7 +112,7 @@ class AttachmentTest(Case):
             attachments.reserve(self.broken, wish, 60)
         self.assertEqual(3, len(attachment_queries.of_volume(self.database, volume.id)))
 
-    def test_each_move_happens_once(self):
+    def test_transitions_happen_once_after_lost_commit(self):
         """The whole lifecycle, every step of it cut off, and then every step again."""
         self.both_ways(self.check_moves)
 
@@ -130,7 +130,7 @@ class AttachmentTest(Case):
             row = moved
         self.assertEqual('available', volume_queries.get(self.database, row.volume_id).status)
 
-    def test_a_move_that_another_one_overtook_is_late(self):
+    def test_overtaken_transition_stale_after_lost_commit(self):
         self.both_ways(self.check_overtaken)
 
     def check_overtaken(self, where):
@@ -148,7 +148,7 @@ class AttachmentTest(Case):
                 attachments.Facts(connection={}), row.generation))
         self.assertEqual(overtaken, [attachment_queries.get(self.database, row.id)])
 
-    def test_a_detach_is_announced_once(self):
+    def test_detach_announced_once_after_lost_commit(self):
         self.both_ways(self.check_announce)
 
     def check_announce(self, where):
@@ -170,7 +170,7 @@ class VolumeTest(Case):
         return volumes.Draft(make.PROJECT, make.USER, 'one', None, 7, kind, make.ZONE,
                              {'key': 'value'})
 
-    def test_its_lifecycle_happens_once(self):
+    def test_volume_lifecycle_happens_once_after_lost_commit(self):
         self.both_ways(self.check_lifecycle)
 
     def check_lifecycle(self, where):
@@ -209,7 +209,7 @@ class VolumeTest(Case):
             self.broken, volumes.deletion(made.id, deleting.generation)))
         self.assertEqual(0, pools.get(self.database, make.POOL, 60).allocated_gb)
 
-    def test_one_that_no_pool_can_make_fails_once(self):
+    def test_failed_create_recorded_once_after_lost_commit(self):
         def check(where):
             volume = make.volume(self.database, own_status=Own.CREATING)
             self.cut(where, lambda: work_ends.refuse(
@@ -218,7 +218,7 @@ class VolumeTest(Case):
             self.assertEqual((Own.ERROR, 2), (found.own_status, found.generation))
         self.both_ways(check)
 
-    def test_a_message_is_written_once(self):
+    def test_message_created_once_after_lost_commit(self):
         def check(where):
             self.cut(where, lambda: messages.create(
                 self.broken, where.name, None, domain_messages.DELETE_FAILED, 'volume'))
@@ -226,21 +226,21 @@ class VolumeTest(Case):
                 self.database, where.name, {}, paging.Page())))
         self.both_ways(check)
 
-    def test_a_type_is_made_once_and_is_no_conflict(self):
+    def test_type_created_once_without_conflict(self):
         def check(where):
             made = self.cut(where, lambda: volume_types.create(
                 self.broken, where.name, None, True, {'key': 'value'}))
             self.assertEqual(made, volume_types.get_by_name(self.database, where.name))
         self.both_ways(check)
 
-    def test_access_to_a_type_is_given_once_and_is_no_conflict(self):
+    def test_type_access_added_once_without_conflict(self):
         def check(where):
             kind = make.volume_type(self.database, is_public=False)
             self.cut(where, lambda: type_access.add(self.broken, kind.id, make.PROJECT))
             self.assertEqual([make.PROJECT], type_access.projects(self.database, kind.id))
         self.both_ways(check)
 
-    def test_a_type_is_encrypted_once_and_it_is_no_conflict(self):
+    def test_type_encryption_created_once_without_conflict(self):
         def check(where):
             kind = make.volume_type(self.database)
             made = self.cut(where, lambda: volume_types.create_encryption(
@@ -251,9 +251,9 @@ class VolumeTest(Case):
 
 @base.on_every_server
 class NamedRequestTest(Case):
-    """``Idempotency-Key`` on a way that breaks: the same request makes one thing."""
+    """``Idempotency-Key`` on a breaking connection, where a request creates one resource."""
 
-    def test_what_is_named_is_made_once(self):
+    def test_idempotent_request_happens_once_after_lost_commit(self):
         self.both_ways(self.check_named)
 
     def check_named(self, where):
@@ -273,7 +273,7 @@ class NamedRequestTest(Case):
 
 
 class Arriving(clocks.Clock):
-    """A rest in which what was late arrives."""
+    """Clock whose sleep lets the late COMMIT arrive."""
 
     def __init__(self, proxy, arrived):
         super().__init__()
@@ -288,7 +288,7 @@ class Arriving(clocks.Clock):
 
 @base.on_every_server
 class LateTest(Case):
-    """The COMMIT is still on its way: the look waits for it, by the lock that it holds."""
+    """COMMIT still under way, for which the check waits by the lock that it holds."""
 
     def late(self, act):
         """Run the act; its COMMIT reaches the server when the act waits for what it locked."""
@@ -301,13 +301,13 @@ class LateTest(Case):
             self.proxy.release()
             return answer.result(SECONDS)
 
-    def test_an_attachment(self):
+    def test_late_commit_of_reserve_found(self):
         volume = make.volume(self.database)
         wish = attachments.Wish(volume.id, volume.project_id)
         made = self.late(lambda: attachments.reserve(self.broken, wish, 60))
         self.assertEqual([made], attachment_queries.of_volume(self.database, volume.id))
 
-    def test_a_volume(self):
+    def test_late_commit_of_volume_found(self):
         before = self.count(models.volumes)
         kind = volume_types.get_by_name(self.database, make.DEFAULT_TYPE)
         draft = volumes.Draft(make.PROJECT, make.USER, None, None, 1, kind, make.ZONE, {})
@@ -315,7 +315,7 @@ class LateTest(Case):
         self.assertEqual(made, volume_queries.get(self.database, made.id))
         self.assertEqual(before + 1, self.count(models.volumes))
 
-    def test_a_move_that_arrives_after_the_look(self):
+    def test_late_commit_of_transition_found_by_repeat(self):
         """It holds no lock before it arrives: the second copy finds it done, and that is said."""
         row = make.attachment(self.database, state=S.CONNECTED)
         late = self.fixture.open(url=self.proxy.url, clock=Arriving(self.proxy, lambda: (
@@ -328,7 +328,7 @@ class LateTest(Case):
         self.assertEqual(moved, attachment_queries.get(self.database, row.id))
 
     @exhaustive.only
-    def test_what_never_arrives_is_not_guessed(self):
+    def test_missing_commit_outcome_unknown(self):
         """The server keeps a session whose client has gone: the outcome is unknown."""
         volume = make.volume(self.database)
         wish = attachments.Wish(volume.id, volume.project_id)
@@ -340,9 +340,9 @@ class LateTest(Case):
 
 @base.on_every_server
 class GoneTest(Case):
-    """The database does not come back."""
+    """Database that does not come back."""
 
-    def test_what_was_not_begun_is_reported_as_such(self):
+    def test_unstarted_request_reports_database_unavailable(self):
         volume = make.volume(self.database)
         self.broken.close()
         self.proxy.close()
@@ -354,7 +354,7 @@ class GoneTest(Case):
         self.assertEqual('cannot reach the database', self.broken.wrong())
         self.assertIsNone(self.database.wrong())
 
-    def test_a_way_that_breaks_each_time(self):
+    def test_repeated_connection_loss_reports_database_unavailable(self):
         volume = make.volume(self.database)
         with self.assertRaises(errors.DatabaseUnavailable):
             self.cut(Where.BEFORE, lambda: attachments.reserve(

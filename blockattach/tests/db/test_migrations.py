@@ -1,4 +1,4 @@
-"""Migrations: from empty to the tables of the models, once, however many ask at once."""
+"""Migrations: schema from empty, upgrade, expand and contract."""
 import tempfile
 import unittest
 
@@ -66,18 +66,18 @@ class MigrationTest(migrating.MigrationTestCase):
     MODULE = migrate
     METADATA = models.metadata
 
-    def test_what_is_empty_is_not_contracted(self):
+    def test_contract_of_empty_database_rejected(self):
         with self.assertRaises(errors.ConfigurationError):
             migrate.contract(self.database.engine)
         self.assertEqual((None, None), migrate.version(self.database.engine))
 
-    def test_there_is_a_type_for_volumes_whose_type_nobody_names(self):
+    def test_upgrade_creates_default_volume_type(self):
         migrate.upgrade(self.database.engine)
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
         self.assertEqual(('Default Volume Type', True, {}),
                          (kind.description, kind.is_public, kind.extra_specs))
 
-    def test_a_second_upgrade_leaves_what_the_first_has_written(self):
+    def test_second_upgrade_keeps_default_volume_type(self):
         migrate.upgrade(self.database.engine)
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
         migrate.upgrade(self.database.engine)
@@ -86,7 +86,7 @@ class MigrationTest(migrating.MigrationTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class ComputeMigrationTest(migrating.MigrationTestCase):
-    """The database of servers, which a consumer has."""
+    """Migrations of the database of servers of a consumer."""
 
     MODULE = schema
     METADATA = compute_models.metadata
@@ -94,9 +94,9 @@ class ComputeMigrationTest(migrating.MigrationTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class BothMigrationsTest(base.DatabaseTestCase):
-    """Nothing is confused where one database has both."""
+    """Migrations of both schemas in one database."""
 
-    def test_each_knows_its_own(self):
+    def test_migrations_of_two_schemas_independent(self):
         schema.MIGRATIONS.upgrade(self.database.engine)
         for module in (migrate, schema):
             self.assertEqual(module.MIGRATIONS.expected(),
@@ -121,13 +121,13 @@ class NextReleaseTestCase(base.DatabaseTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class NextReleaseTest(NextReleaseTestCase):
-    """Tables and rows of this release, brought to the next one."""
+    """Upgrade of the tables and rows of this release to the next one."""
 
     def setUp(self):
         super().setUp()
         migrate.upgrade(self.database.engine)
 
-    def test_what_this_release_has_written_stays(self):
+    def test_expand_keeps_rows_of_this_release(self):
         before = make.volume(self.database)
         self.assertEqual(['1001'], self.done('migrate.expand', 'migrate.version'))
         self.assertEqual(before, volume_queries.get(self.database, before.id))
@@ -136,7 +136,7 @@ class NextReleaseTest(NextReleaseTestCase):
         self.assertEqual(['2'], self.done('online_migrations.remaining'))
         self.assertRaises(errors.ConfigurationError, migrate.check, self.database.engine)
 
-    def test_the_database_itself_refuses_what_was_not_migrated(self):
+    def test_contract_refused_until_rows_migrated(self):
         """Should the question not have been asked."""
         make.volume(self.database)
         self.done('migrate.expand')
@@ -150,27 +150,27 @@ class NextReleaseTest(NextReleaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class EmptyNextReleaseTest(NextReleaseTestCase):
 
-    def test_an_empty_database_is_contracted_too(self):
+    def test_upgrade_of_empty_database_contracts(self):
         self.assertEqual(['1001', 'c1001', 'same'],
                          self.done('migrate.upgrade', 'migrate.version', 'compare'))
 
 
 @base.on_every_database
 class TableTest(base.DatabaseTestCase):
-    """What the servers make of the tables that a comparison does not see."""
+    """Properties of the tables that a schema comparison does not cover."""
 
-    def test_text_holds_all_of_unicode_and_is_compared_exactly(self):
+    def test_text_columns_hold_unicode_and_compare_exactly(self):
         for name in ('Vaults \N{SNOWMAN} \N{ROCKET}', 'vaults \N{SNOWMAN} \N{ROCKET}'):
             made = volume_types.create(self.database, name, None, True, {'Key': '1', 'key': '2'})
             self.assertEqual(made, volume_types.get_by_name(self.database, name))
             self.assertEqual({'Key': '1', 'key': '2'}, made.extra_specs)
 
-    def test_sizes_of_pools_are_kept_to_the_digit(self):
+    def test_pool_sizes_stored_exactly(self):
         make.pool(self.database, total_gb=123456789.25)
         found = pools.get(self.database, make.POOL, 60)
         self.assertEqual((123456789.25, 123456789.25), (found.total_gb, found.limit_gb))
 
-    def test_text_that_is_too_long_is_refused_and_not_cut(self):
+    def test_too_long_text_rejected(self):
         if self.KIND == database.SQLITE:
             self.skipTest('SQLite knows no lengths')
         self.assertRaises(db_exception.DBError, volume_types.create, self.database, 'x' * 256,
@@ -178,9 +178,9 @@ class TableTest(base.DatabaseTestCase):
 
 
 class SqlTest(unittest.TestCase):
-    """The statements, for an administrator to run by hand."""
+    """SQL statements of the migrations for an administrator to run by hand."""
 
-    def test_each_kind_gets_statements_of_its_own(self):
+    def test_migration_sql_per_database_kind(self):
         for url, word in (('mysql+pymysql://somewhere/%2F', 'MEDIUMTEXT'),
                           ('postgresql://somewhere/x', 'WITHOUT TIME ZONE'),
                           ('sqlite://', 'strftime')):

@@ -1,5 +1,4 @@
-"""Volumes that move, or get another type: the room ahead, who takes them, and what two writers at
-once may do."""
+"""Migrate and retype in the database: claimed space, outcomes, and concurrent writers."""
 import threading
 
 from blockattach.storage import errors
@@ -69,7 +68,7 @@ class MovingCase(base.DatabaseTestCase):
 @base.on_chosen_databases
 class StepsTest(MovingCase):
 
-    def test_there(self):
+    def test_migrate_and_retype_to_other_pool(self):
         for verb, status in (('migrate', 'migrating'), ('retype', 'retyping')):
             with self.subTest(verb):
                 before = self.cleanups()
@@ -91,7 +90,7 @@ class StepsTest(MovingCase):
                     with self.assertRaises(errors.StaleGeneration):
                         late[0](self.database, *late[1:])
 
-    def test_back(self):
+    def test_failed_migrate_and_retype_restore_volume(self):
         for verb in ('migrate', 'retype'):
             for taken in (False, True):
                 volume, generation = self.begin(verb)
@@ -110,13 +109,13 @@ class StepsTest(MovingCase):
                 self.assertEqual(('available', *before), self.outcome(volume))
         self.assertEqual([THERE] * 4, self.cleanups())
 
-    def test_a_pool_without_room(self):
+    def test_migrate_without_pool_space_not_claimed(self):
         volume, generation = self.begin(size_gb=11)
         self.assertIsNone(self.claim(volume, generation))
         self.assertEqual(generation,
                          volume_queries.get(self.database, volume.id).generation)
 
-    def test_it_stays(self):
+    def test_retype_in_place(self):
         volume, generation = self.begin('retype')
         moving.retyped(self.database, volume.id, generation)
         self.assertEqual(('available', HERE, None, True), self.outcome(volume)[:4])
@@ -124,7 +123,7 @@ class StepsTest(MovingCase):
                           generation)
         self.assertEqual([], self.cleanups())
 
-    def test_a_forced_deletion_lets_what_was_made_ahead_be_removed(self):
+    def test_force_delete_cleans_up_retype_destination(self):
         volume, generation = self.begin('retype')
         with self.database.writer() as connection:
             connection.exec_driver_sql('UPDATE volumes SET migration_status = NULL')
@@ -142,7 +141,7 @@ class StepsTest(MovingCase):
 @base.on_every_server
 class RaceTest(MovingCase):
 
-    def test_moved_once_or_attached(self):
+    def test_concurrent_migrate_and_reserve_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             barrier, outcomes = threading.Barrier(3), []
@@ -170,7 +169,7 @@ class RaceTest(MovingCase):
 @base.on_every_server
 class ChangedTypeTest(MovingCase):
 
-    def test_type_changed_ahead_of_its_lock_refused(self):
+    def test_retype_to_type_changed_before_lock_rejected(self):
         """Also on MariaDB, where a transaction sees what was there at its first read."""
         volume, generation = self.begin('retype')
         other = self.fixture.open()
@@ -190,7 +189,7 @@ class ChangedTypeTest(MovingCase):
 @base.on_every_server
 class LostCommitTest(test_lost_commits.Case):
 
-    def test_each_step_happens_once(self):
+    def test_migrate_steps_happen_once_after_lost_commit(self):
         self.both_ways(self.check)
 
     def check(self, where):

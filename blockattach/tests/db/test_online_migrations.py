@@ -1,4 +1,4 @@
-"""Rows that the release before wrote are brought to what this one writes; then it may contract."""
+"""Online migrations of rows of the previous release, which come before the contraction."""
 import sqlalchemy as sa
 
 from blockattach.storage.db import models
@@ -45,21 +45,21 @@ class OnlineMigrationsTest(base.DatabaseTestCase):
     def run_it(self, most=None, *others):
         return online_migrations.run(self.database, most, (*others, MIGRATION))
 
-    def test_new_rows_need_none(self):
+    def test_new_rows_need_no_online_migration(self):
         self.assertEqual({0}, {result.found for result in online_migrations.run(self.database)})
         self.assertEqual({}, online_migrations.remaining(self.database))
 
-    def test_every_row_is_done_once(self):
+    def test_online_migration_processes_each_row_once(self):
         self.assertEqual([('names', MANY, MANY, 0, None)], self.run_it())
         self.assertEqual([('names', 0, 0, 0, None)], self.run_it())
         self.assertEqual({}, online_migrations.remaining(self.database, (MIGRATION,)))
 
-    def test_it_stops_after_as_many_rows_as_are_wanted_and_goes_on(self):
+    def test_online_migration_limited_and_resumed(self):
         self.assertEqual([('names', 3, 3, 2, None)], self.run_it(3))
         self.assertEqual({'names': 2}, online_migrations.remaining(self.database, (MIGRATION,)))
         self.assertEqual([('names', 2, 2, 0, None)], self.run_it(3))
 
-    def test_one_that_fails_does_not_stop_the_others(self):
+    def test_failing_online_migration_does_not_stop_others(self):
         def fail(database, most):
             raise OSError('no')
 
@@ -73,7 +73,7 @@ class OnlineMigrationsTest(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class OlderServicesTest(base.DatabaseTestCase):
 
-    def test_services_of_older_releases_stand_against_a_contraction(self):
+    def test_contract_blocked_by_services_of_older_release(self):
         for number, release in enumerate(('0.8', '0.9', '1.0', '9.9')):
             services.register(self.database, binaries.VOLUME, f'h{number}@b', 'nova', 'instance',
                               release)

@@ -1,4 +1,4 @@
-"""How much there is and what takes too long, on each database."""
+"""Overview of attachments and overdue work on each database."""
 from blockattach.storage.db import work
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.volumes import volumes
@@ -12,12 +12,12 @@ S = lifecycle.State
 @base.on_sqlite_and_servers_in_turn
 class OverviewTest(base.DatabaseTestCase):
 
-    def test_an_empty_database(self):
+    def test_overview_of_empty_database(self):
         found = work.overview(self.database)
         self.assertEqual(({}, {}, {}), found)
         self.assertEqual({'attachment': 0, 'snapshot': 0, 'volume': 0}, found.overdue)
 
-    def test_live_rows_are_counted_by_state(self):
+    def test_overview_counts_live_attachments_by_state(self):
         volume = make.volume(self.database, multiattach=True)
         for state in (S.RESERVED, S.RESERVED, S.CONNECTING, S.GONE):
             row = make.attachment(self.database, volume, state)
@@ -29,7 +29,7 @@ class OverviewTest(base.DatabaseTestCase):
         self.assertEqual({'reserved': 2, 'connected': 1},
                          work.overview(self.database).attachments)
 
-    def test_the_oldest_row_that_somebody_works_on(self):
+    def test_overview_shows_age_of_oldest_transitional_row(self):
         volume = make.volume(self.database, multiattach=True)
         manual = clock.ManualClock()
         later = self.fixture.open(manual)
@@ -41,7 +41,7 @@ class OverviewTest(base.DatabaseTestCase):
         # One that only waits for its consumer may be of any age.
         self.assertEqual({'connecting': 40}, work.overview(later).oldest)
 
-    def test_one_that_was_born_connecting_is_as_old_as_itself(self):
+    def test_overview_shows_age_of_row_created_connecting(self):
         manual = clock.ManualClock()
         later = self.fixture.open(manual)
         volume = make.volume(self.database)
@@ -50,7 +50,7 @@ class OverviewTest(base.DatabaseTestCase):
         manual.advance(7)
         self.assertEqual({'connecting': 7}, work.overview(later).oldest)
 
-    def test_what_has_passed_its_deadline(self):
+    def test_overview_counts_overdue_work(self):
         volume = make.volume(self.database, multiattach=True)
         for lease in (-1, 600):
             attachments.reserve(self.database, attachments.Wish(

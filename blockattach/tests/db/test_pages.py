@@ -1,6 +1,4 @@
-"""Walks through every list that is sorted in the database, by every key and direction, from page
-to page.
-"""
+"""Pagination of every list that is sorted in the database, by every key and direction."""
 import datetime
 import importlib
 import itertools
@@ -89,13 +87,13 @@ class WalkTest(base.DatabaseTestCase):
             for size in (1, 2):
                 self.assertEqual(whole, self.walk(columns, sort, size), size)
 
-    def test_pages_of_each_key_and_direction_have_each_row_once(self):
+    def test_pages_by_each_key_and_direction_complete(self):
         self.assertGreater(len(self.lists), 6)
         for name, columns in self.lists.items():
             for sort in itertools.product(columns, DIRECTIONS):
                 self.assert_walked(name, (sort,))
 
-    def test_pages_of_two_keys_in_mixed_directions_have_each_row_once(self):
+    def test_pages_by_two_keys_in_mixed_directions_complete(self):
         """Return pairs of adjacent keys, and a pair of each boolean key with a text key."""
         for name, columns in self.lists.items():
             keys = tuple(columns)

@@ -1,4 +1,4 @@
-"""Placing volumes, on a real database, with managers that take on, refuse, keep silent and die."""
+"""Placement of volumes with managers that accept, refuse, keep silent and die."""
 import threading
 
 from blockattach.platform import context
@@ -96,7 +96,7 @@ class HandOverTest(PlacementCase):
         self.names = [make.pool(self.database, f'{host}@b#p', 100 - number)
                       for number, host in enumerate(('one', 'two', 'three', 'four'))]
 
-    def test_taken_on_by_the_best_pool(self):
+    def test_volume_placed_in_best_pool(self):
         registered = services.register(self.database, binaries.VOLUME, 'one@b', 'nova', 'x')
         asked = self.volume(5)
         clients = managers.Managers(self.database)
@@ -108,7 +108,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(5, self.given_away()['one@b#p'])
         self.assertEqual([], self.reasons(asked.id))
 
-    def test_refused_by_one_it_goes_to_the_next(self):
+    def test_refused_volume_placed_in_next_pool(self):
         asked = self.volume(5)
         clients = managers.Managers(self.database, one=managers.refuse)
         self.place(asked.id, clients)
@@ -118,7 +118,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual({**dict.fromkeys(self.names, 0), 'two@b#p': 5}, self.given_away())
         self.assertEqual(2, placing_facts.read(self.database, asked.id, False).attempts)
 
-    def test_silence_is_as_good_as_a_refusal_and_a_late_message_is_stale(self):
+    def test_silent_manager_replaced_and_its_late_claim_stale(self):
         asked = self.volume()
         clients = managers.Managers(self.database, one=managers.be_silent)
         self.place(asked.id, clients)
@@ -128,7 +128,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(('two@b#p', ('two@b', ['one@b#p'])),
                          (self.now(asked.id).pool, self.work(asked.id)))
 
-    def test_a_manager_whose_answer_was_lost_finds_itself_stale(self):
+    def test_manager_with_lost_response_finds_claim_stale(self):
         asked = self.volume()
         clients = managers.Managers(self.database, one=managers.lose_the_answer)
         self.place(asked.id, clients)
@@ -139,7 +139,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(('available', 'two@b#p'), (now.status, now.pool))
         self.assertEqual(1, sum(self.given_away().values()))
 
-    def test_three_attempts_and_the_user_reads_why(self):
+    def test_placement_fails_after_three_attempts_with_reasons(self):
         asked = self.volume()
         clients = managers.Managers(self.database, managers.refuse)
         self.place(asked.id, clients)
@@ -152,7 +152,7 @@ class HandOverTest(PlacementCase):
         self.assertIn('three@b#p', text)
         self.assertNotIn('four@b#p', text)
 
-    def test_attempts_count_over_all_pools(self):
+    def test_attempts_counted_over_all_pools(self):
         asked = self.volume()
         clients = managers.Managers(self.database, one=managers.refuse)
         self.place(asked.id, clients)
@@ -164,7 +164,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual(['one@b', 'two@b', 'three@b'], clients.hosts)
         self.assertEqual('error', self.now(asked.id).status)
 
-    def test_a_late_request_changes_nothing(self):
+    def test_late_request_changes_nothing(self):
         asked = self.volume()
         late = placing_facts.request(self.database, asked.id)
         clients = managers.Managers(self.database)
@@ -174,7 +174,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual((1, before), (len(clients.asked), self.now(asked.id)))
         self.assertEqual([], self.reasons(asked.id))
 
-    def test_a_late_request_for_which_no_pool_is_left_changes_nothing(self):
+    def test_late_request_without_pool_changes_nothing(self):
         asked = self.volume()
         late = placing_facts.request(self.database, asked.id)
         clients = managers.Managers(self.database)
@@ -183,7 +183,7 @@ class HandOverTest(PlacementCase):
         self.placement(clients, never=lambda request, pool: 'never').place(CALLER, late)
         self.assertEqual((before, []), (self.now(asked.id), self.reasons(asked.id)))
 
-    def test_a_stale_answer_ends_it_quietly(self):
+    def test_stale_generation_ends_placement_quietly(self):
         asked = self.volume()
 
         def gone_meanwhile(database, host, volume_id, generation):
@@ -194,7 +194,7 @@ class HandOverTest(PlacementCase):
         self.assertEqual((1, 'error'), (len(clients.asked), self.now(asked.id).status))
         self.assertEqual(([], 0), (self.reasons(asked.id), sum(self.given_away().values())))
 
-    def test_room_that_was_taken_after_the_choice_is_found_on_the_next_pool(self):
+    def test_placement_moves_on_if_space_taken_after_choice(self):
         asked = self.volume(100)
         other = self.volume(100)
         choose = []
@@ -209,7 +209,7 @@ class HandOverTest(PlacementCase):
                          (self.now(other.id).pool, self.now(asked.id).pool))
         self.assertEqual(1, placing_facts.read(self.database, asked.id, False).attempts)
 
-    def test_an_unforeseen_error_leaves_the_volume_waiting(self):
+    def test_unexpected_error_leaves_volume_unplaced(self):
         asked = self.volume()
 
         def fail():
@@ -225,13 +225,13 @@ class HandOverTest(PlacementCase):
 
 @base.on_chosen_databases
 class NoPoolTest(PlacementCase):
-    def test_nobody_has_reported(self):
+    def test_placement_without_reported_pool_fails(self):
         asked = self.volume()
         self.place(asked.id, managers.Managers(self.database))
         self.assertEqual('error', self.now(asked.id).status)
         self.assertIn('no pool has reported to the scheduler', self.reasons(asked.id)[0])
 
-    def test_every_reason_is_in_the_message_and_in_the_log(self):
+    def test_placement_failure_reasons_in_message_and_log(self):
         make.pool(self.database, 'small@b#p', 3)
         make.pool(self.database, 'full@b#p', 0)
         asked = self.volume(5)
@@ -249,7 +249,7 @@ class NoPoolTest(PlacementCase):
         self.assertIn('small@b#p: 3 GiB left', logs.output[0])
         self.assertIn(asked.id, logs.output[0])
 
-    def test_what_waited_for_a_backend_is_placed_when_it_has_come(self):
+    def test_waiting_volume_placed_when_backend_comes_up(self):
         self.dead_service('one@b')
         asked = self.volume()
         clients = managers.Managers(self.database)
@@ -265,7 +265,7 @@ class NoPoolTest(PlacementCase):
         looking.look()
         self.assertEqual(['one@b'], clients.hosts)
 
-    def test_while_backends_are_starting_a_volume_waits(self):
+    def test_volume_waits_while_backends_start(self):
         self.dead_service('one@b')
         asked = self.volume()
         scheduler = self.placement(managers.Managers(self.database))
@@ -294,7 +294,7 @@ class RaceTest(PlacementCase):
             thread.join()
         self.assertEqual([], failures)
 
-    def test_sixteen_volumes_on_the_last_eight_gib(self):
+    def test_concurrent_placements_fill_pool_exactly(self):
         make.pool(self.database, 'one@b#p', 8)
         asked = [self.volume() for _ in range(16)]
         clients = managers.Managers(self.database)
@@ -310,7 +310,7 @@ class RaceTest(PlacementCase):
         self.assertEqual({'one@b#p': 8}, self.given_away())
         self.assertEqual(8, sum(len(self.reasons(one.id)) for one in asked))
 
-    def test_one_request_at_many_schedulers_is_placed_once(self):
+    def test_concurrent_requests_place_volume_once(self):
         make.pool(self.database, 'one@b#p', 8)
         make.pool(self.database, 'two@b#p', 8)
         asked = self.volume()
@@ -321,7 +321,7 @@ class RaceTest(PlacementCase):
         self.assertEqual(1, sum(self.given_away().values()))
         self.assertEqual('creating', self.now(asked.id).status)
 
-    def test_many_schedulers_that_find_the_same_volume_waiting_place_it_once(self):
+    def test_concurrent_waiting_checks_place_volume_once(self):
         # Just enough room: if the placed volume were taken for a waiting one it would end in
         # error.
         make.pool(self.database, 'one@b#p', 3)
@@ -350,7 +350,7 @@ class WaitingTest(PlacementCase):
         waiting.WaitingVolumes(self.database, self.placement(self.clients), DOWN_AFTER,
                                60, 'here/1').look()
 
-    def test_a_volume_that_was_never_placed_is(self):
+    def test_unplaced_volume_placed_after_deadline(self):
         looking = waiting.WaitingVolumes(self.database, self.placement(self.clients), DOWN_AFTER,
                                          60, 'here/1')
         looking.look()
@@ -361,12 +361,12 @@ class WaitingTest(PlacementCase):
         looking.look()
         self.assertEqual(1, len(self.clients.asked))
 
-    def test_the_first_look_waits_for_no_deadline(self):
+    def test_first_waiting_check_ignores_deadline(self):
         orphan = self.volume()
         self.look()
         self.assertEqual('one@b#p', self.now(orphan.id).pool)
 
-    def test_a_volume_that_another_scheduler_placed_meanwhile_is_left_alone(self):
+    def test_volume_placed_by_other_scheduler_left_alone(self):
         # No room is left by then: taken for a waiting one, it would end in error.
         make.pool(self.database, 'one@b#p', 1)
         make.pool(self.database, 'two@b#p', 1)
@@ -385,7 +385,7 @@ class WaitingTest(PlacementCase):
         self.assertEqual([('creating', [])] * 2,
                          [(self.now(one.id).status, self.reasons(one.id)) for one in lost])
 
-    def test_a_volume_is_taken_from_a_manager_that_died(self):
+    def test_volume_of_dead_manager_placed_again(self):
         for host in ('one@b', 'two@b'):
             services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
         # One was claimed when the scheduler died, one was being made when the manager died.
@@ -410,7 +410,7 @@ class WaitingTest(PlacementCase):
             volumes.created(self.database, owned.id, late, False)
         self.assertEqual({'one@b#p': 0, 'two@b#p': 2}, self.given_away())
 
-    def test_one_that_cannot_be_placed_does_not_stop_the_others(self):
+    def test_placement_error_does_not_stop_other_volumes(self):
         first, second = self.volume(), self.volume()
         self.let_pass(first.id, 2)
         self.let_pass(second.id, 1)

@@ -1,4 +1,4 @@
-"""What the scheduler looks at besides: hints, volumes they name, counts, QoS specs."""
+"""Facts of a placement: hints, the volumes they name, counts and QoS specs."""
 from blockattach.storage import errors
 from blockattach.storage.db.types import qos_specs
 from blockattach.storage.db.volumes import placing_facts
@@ -11,7 +11,7 @@ from blockattach.tests.fixtures import make
 @base.on_sqlite_and_servers_in_turn
 class PlacingFactsTest(base.DatabaseTestCase):
 
-    def test_all_of_them(self):
+    def test_placing_facts_of_volume(self):
         near = make.volume(self.database).id
         kind = make.volume_type(self.database)
         qos_specs.associate(self.database, make.qos(self.database).id, kind.id)
@@ -28,6 +28,6 @@ class PlacingFactsTest(base.DatabaseTestCase):
             found.volume[name] for name in ('display_name', 'volume_type_id', 'status')))
         self.assertEqual({}, placing_facts.read(self.database, made.id, count=False).volumes)
 
-    def test_a_volume_that_is_gone(self):
+    def test_placing_facts_of_absent_volume_not_found(self):
         with self.assertRaises(errors.VolumeNotFound):
             placing_facts.read(self.database, 'nobody', count=False)

@@ -1,4 +1,4 @@
-"""What is asked often finds its rows by an index, so that it costs the same in a full database."""
+"""Query plans of frequent requests, which use an index also in a full database."""
 import datetime
 
 from blockattach.platform.db import paging
@@ -72,7 +72,7 @@ class PlanTest(base.DatabaseTestCase):
         return attachment_queries.list_page(
             self.database, attachment_queries.Filters(*filters, **named), paging.Page(limit=10))
 
-    def test_the_lifecycle_of_an_attachment(self):
+    def test_attachment_lifecycle_uses_indexes(self):
         def live():
             row = attachments.reserve(self.database, attachments.Wish(
                 self.volume.id, make.PROJECT, connector=make.connector('iqn.b')), 60)
@@ -83,7 +83,7 @@ class PlanTest(base.DatabaseTestCase):
 
         self.check({'lifecycle': live})
 
-    def test_looking_at_attachments(self):
+    def test_attachment_queries_use_indexes(self):
         self.check({
             'get': lambda: attachment_queries.get(self.database, self.row.id),
             'project': lambda: self.page(make.PROJECT), 'all': self.page,
@@ -105,7 +105,7 @@ class PlanTest(base.DatabaseTestCase):
                 self.database, self.volume.id, 'iqn.a'),
             'counts': lambda: attachment_queries.counts(self.database, [self.volume.id])})
 
-    def test_the_history_of_attachments(self):
+    def test_history_queries_use_indexes(self):
         self.check({
             'history': lambda: history.of_attachment(self.database, self.row.id),
             'last': lambda: history.last_of_attachment(self.database, self.row.id),
@@ -116,11 +116,11 @@ class PlanTest(base.DatabaseTestCase):
             # Which would call the way along the key a scan.
             self.check({'purge': lambda: history.purge(self.database)})
 
-    def test_an_overview(self):
+    def test_overview_uses_indexes(self):
         # All work that there is, and no more, is under way.
         self.check({'overview': lambda: work.overview(self.database)}, small='work')
 
-    def test_looking_at_volumes(self):
+    def test_volume_queries_use_indexes(self):
         def page(project_id):
             return volume_queries.list_page(
                 self.database, volume_queries.Filters(project_id), paging.Page(limit=10))
@@ -134,7 +134,7 @@ class PlanTest(base.DatabaseTestCase):
             'work of schedulers': lambda: work.due(self.database, None),
             'messages': lambda: messages.list_page(self.database, 'p', {}, paging.Page())})
 
-    def test_snapshots(self):
+    def test_snapshot_queries_use_indexes(self):
         made = snapshots.create(self.database, snapshots.Draft(
             self.volume, make.PROJECT, make.USER, None, None, {'k': 'v'}, True), 60)
 
@@ -155,7 +155,7 @@ class PlanTest(base.DatabaseTestCase):
             'volume': lambda: snapshot_queries.of_volume(self.database, self.volume.id),
             'lifecycle': live})
 
-    def test_the_lifecycle_of_a_volume(self):
+    def test_volume_lifecycle_uses_indexes(self):
         def live():
             volume = make.volume(self.database)
             deleting = volumes.start_delete(self.database, volume, 60)
@@ -163,7 +163,7 @@ class PlanTest(base.DatabaseTestCase):
 
         self.check({'lifecycle': live})
 
-    def test_a_purge(self):
+    def test_purge_uses_indexes(self):
         if self.KIND == database.SQLITE:
             self.skipTest('it would call the way along the key a scan')
         manual = clock.ManualClock()
@@ -174,7 +174,7 @@ class PlanTest(base.DatabaseTestCase):
         self.check({'purge': lambda: purging.purge(self.database, datetime.timedelta(days=0))},
                    small='volume_type')
 
-    def test_a_page_is_read_in_order_and_not_sorted(self):
+    def test_page_read_in_index_order(self):
         if self.KIND != database.SQLITE:
             self.skipTest('servers choose by the number of rows')
         for act in (lambda: self.page(make.PROJECT), self.page):
@@ -183,7 +183,7 @@ class PlanTest(base.DatabaseTestCase):
             for statement, values in sent:
                 self.assertNotIn('TEMP B-TREE', str(self.explain(statement, values)))
 
-    def test_a_plan_without_an_index_is_found(self):
+    def test_plan_without_index_found(self):
         statement = 'SELECT id FROM attachments WHERE last_error = ' + (
             '?' if self.KIND == database.SQLITE else '%s')
         _, through_all = self.explain(statement, ('x',))

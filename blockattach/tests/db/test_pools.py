@@ -1,4 +1,4 @@
-"""Pools: reports come and go, what was given away stays."""
+"""Pools: reports, allocated space, and state up or down."""
 import json
 import math
 import threading
@@ -50,7 +50,7 @@ class PoolCase(base.DatabaseTestCase):
 
 @base.on_chosen_databases
 class ReportTest(PoolCase):
-    def test_what_was_reported_is_measured_and_kept(self):
+    def test_report_stored_with_limits(self):
         self.report(('h@b#p', THICK))
         found = self.get()
         self.assertEqual((100.0, 80.5, 10.0, 0, False, True, 'nova', True),
@@ -61,7 +61,7 @@ class ReportTest(PoolCase):
         self.assertEqual(THICK, found.capabilities)
         self.assertEqual('h@b', found.host)
 
-    def test_endless_room(self):
+    def test_report_of_infinite_capacity(self):
         self.report(('h@b#p', ENDLESS))
         found = self.get()
         self.assertEqual((math.inf, math.inf, math.inf),
@@ -69,7 +69,7 @@ class ReportTest(PoolCase):
         self.assertEqual('infinite', found.capabilities['total_capacity_gb'])
         json.dumps(found.capabilities, allow_nan=False)
 
-    def test_a_later_report_replaces_all_but_what_was_given_away(self):
+    def test_later_report_keeps_allocated_space(self):
         self.report(('h@b#p', THICK))
         self.place('h@b#p', 7)
         self.report(('h@b#p', {**THICK, 'free_capacity_gb': 70, 'multiattach': False}),
@@ -79,7 +79,7 @@ class ReportTest(PoolCase):
                          (found.free_gb, found.allocated_gb, found.multiattach,
                           found.availability_zone))
 
-    def test_a_backend_that_does_not_say_what_it_provisioned_is_not_charged_twice(self):
+    def test_report_without_provisioned_counts_allocated_once(self):
         silent = {'total_capacity_gb': 100, 'free_capacity_gb': 100}
         self.report(('h@b#p', silent))
         self.place('h@b#p', 40)
@@ -87,7 +87,7 @@ class ReportTest(PoolCase):
         found = self.get()
         self.assertEqual((100.0, 40), (found.limit_gb, found.allocated_gb))
 
-    def test_a_pool_that_comes_back_remembers_its_volumes(self):
+    def test_recreated_pool_recounts_allocated_space(self):
         self.report(('h@b#p', THICK), ('h@b#q', THICK))
         self.place('h@b#p', 7)
         self.place('h@b#p', 2)
@@ -102,7 +102,7 @@ class ReportTest(PoolCase):
 
 @base.on_sqlite_and_servers_in_turn
 class ReportRaceTest(PoolCase):
-    def test_the_same_report_from_many_at_once(self):
+    def test_concurrent_reports_of_one_pool_succeed(self):
         start, failures = threading.Barrier(6), []
 
         def report():
@@ -121,7 +121,7 @@ class ReportRaceTest(PoolCase):
 
 @base.on_chosen_databases
 class ForgetTest(PoolCase):
-    def test_a_pool_that_is_no_longer_reported_goes_when_it_holds_nothing(self):
+    def test_unreported_pool_deleted_when_empty(self):
         self.report(('h@b#p', THICK), ('h@b#q', THICK))
         self.report(('h@c#p', THICK), host='h@c')
         volume_id, generation = self.place('h@b#p', 7)
@@ -134,7 +134,7 @@ class ForgetTest(PoolCase):
         with self.assertRaisesRegex(errors.PoolNotFound, 'h@b#p'):
             self.get()
 
-    def test_all_of_a_backend_that_is_gone_but_those_with_volumes(self):
+    def test_forget_deletes_empty_pools_of_backend(self):
         self.report(('h@b#p', THICK), ('h@b#q', THICK))
         self.report(('h@c#p', THICK), host='h@c')
         self.place('h@b#p', 7)
@@ -148,14 +148,14 @@ class UpTest(PoolCase):
         super().setUp()
         self.report(('h@b#p', THICK))
 
-    def test_by_its_report_alone_while_no_service_is_known(self):
+    def test_pool_up_by_report_without_service(self):
         self.assertTrue(self.get().up)
         self.age(models.pools, 3 * DOWN_AFTER - 10)
         self.assertTrue(self.get().up)
         self.age(models.pools, 3 * DOWN_AFTER + 1)
         self.assertFalse(self.get().up)
 
-    def test_by_its_service_too(self):
+    def test_pool_up_by_service(self):
         services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
         self.assertEqual([('h@b#p', True)],
@@ -163,7 +163,7 @@ class UpTest(PoolCase):
         self.age(models.services, DOWN_AFTER + 1)
         self.assertFalse(self.get().up)
 
-    def test_of_a_cluster_one_enabled_member_that_is_up_will_do(self):
+    def test_pool_up_while_one_cluster_member_enabled_and_up(self):
         members = ('one@b', 'two@b')
         for host in members:
             services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='h@b')
@@ -180,12 +180,12 @@ class UpTest(PoolCase):
         services.register(self.db, binaries.VOLUME, 'one@b', 'nova', 'x', cluster='h@b')
         self.assertTrue(self.get().up)
 
-    def test_one_that_says_that_it_cannot_be_used(self):
+    def test_pool_reporting_down_unusable(self):
         for state, up in (('down', False), ('up', True)):
             self.report(('h@b#p', {**THICK, 'backend_state': state}))
             self.assertEqual((True, up), (self.get().up, self.get().usable))
 
-    def test_a_disabled_service_offers_nothing(self):
+    def test_pool_of_disabled_service_not_up(self):
         services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')
         self.assertFalse(self.get().up)
@@ -195,7 +195,7 @@ class UpTest(PoolCase):
 
 @base.on_chosen_databases
 class LivingTest(PoolCase):
-    """Which backends can be used, whether they are in use or not."""
+    """Backends that are up, whether enabled or not."""
 
     def setUp(self):
         super().setUp()
@@ -205,24 +205,24 @@ class LivingTest(PoolCase):
     def assert_up(self, expected_up):
         self.assertEqual({'h@b'} if expected_up else set(), pools.living(self.db, DOWN_AFTER))
 
-    def test_one_pool_that_is_up_will_do(self):
+    def test_backend_up_while_one_pool_up(self):
         down = {**THICK, 'backend_state': 'down'}
         for reports, expected_up in (((down, THICK), True), ((down, down), False),
                                      ((THICK, THICK), True)):
             self.report(*zip(('h@b#p', 'h@b#q'), reports, strict=True))
             self.assert_up(expected_up)
 
-    def test_out_of_use(self):
+    def test_disabled_backend_up(self):
         services.set_disabled(self.db, binaries.VOLUME, 'one@b', True)
         services.set_frozen(self.db, 'h@b', True)
         self.assertFalse(self.get().up)
         self.assert_up(True)
 
-    def test_without_a_report(self):
+    def test_backend_without_recent_report_down(self):
         self.age(models.pools, 3 * DOWN_AFTER + 1)
         self.assert_up(False)
 
-    def test_one_member_that_is_up_will_do(self):
+    def test_backend_up_while_one_cluster_member_up(self):
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')
         self.age(models.services, DOWN_AFTER + 1)
         services.register(self.db, binaries.SCHEDULER, 'h@b', 'nova', 'x')

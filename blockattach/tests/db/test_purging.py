@@ -1,4 +1,4 @@
-"""History goes after its time; live rows, and those that something refers to, stay."""
+"""Purge of deleted rows after their retention time, except those still referenced."""
 import collections
 import datetime
 from concurrent import futures
@@ -71,7 +71,7 @@ class PurgeTest(base.DatabaseTestCase):
     def purge(self, days=30, **more):
         return purging.purge(self.db, days * DAY, **more)
 
-    def test_children_go_before_what_they_refer_to(self):
+    def test_purge_order_children_before_parents(self):
         names = [table.name for table in purging.tables()]
         for name in names:
             for key in TABLES[name].foreign_keys:
@@ -80,7 +80,7 @@ class PurgeTest(base.DatabaseTestCase):
         with_history = {name for name, table in TABLES.items() if 'deleted' in table.c}
         self.assertLessEqual(with_history, set(names))
 
-    def test_what_has_been_gone_for_long_goes(self):
+    def test_purge_deletes_rows_past_retention(self):
         kind = make.volume_type(self.db, extra_specs={'key': 'value'})
         self.gone_volume(kind=kind)
         volume_types.delete(self.db, kind.id)
@@ -94,7 +94,7 @@ class PurgeTest(base.DatabaseTestCase):
         expired.purge(self.db)
         self.assertEqual({'pools': 1}, self.more())
 
-    def test_what_is_not_deleted_stays(self):
+    def test_purge_keeps_live_rows(self):
         volume = make.volume(self.db, multiattach=True, metadata={'key': 'value'})
         row = make.attachment(self.db, volume)
         left = make.attachment(self.db, volume)
@@ -106,7 +106,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual(before, volume_queries.get(self.db, volume.id))
         self.assertEqual([row.id], [server.attachment_id for server in before.attached])
 
-    def test_what_something_refers_to_stays(self):
+    def test_purge_keeps_referenced_rows(self):
         kind = make.volume_type(self.db)
         first = self.gone_volume(kind=kind)
         self.later(20)
@@ -125,7 +125,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.later(20)
         self.assertEqual([('attachments', 1), ('volumes', 1), ('volume_types', 1)], self.purge())
 
-    def test_it_stops_at_its_limit(self):
+    def test_purge_stops_at_limit(self):
         for _ in range(3):
             self.gone_volume()
         self.later(40)
@@ -145,13 +145,13 @@ class PurgeTest(base.DatabaseTestCase):
                 {**row, 'id': f'{index:036}', 'deleted': index % every == 0}
                 for index in range(1, number)])
 
-    def test_more_than_a_batch_and_a_part_goes(self):
+    def test_purge_of_more_than_one_batch_and_part(self):
         self.history(purging.PART + purging.BATCH + 10)
         self.later(40)
         self.assertEqual([('attachments', purging.PART + purging.BATCH + 10)], self.purge())
         self.assertEqual(0, self.more().get('attachments', 0))
 
-    def test_it_looks_at_each_part_of_a_table_once(self):
+    def test_purge_reads_each_table_part_once(self):
         """Also where hardly any row may go: what it costs follows from the size of the table."""
         parts = 4
         self.history(parts * purging.PART + 1, every=300)
@@ -169,7 +169,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual({'SELECT': 2 * (parts + 1), 'DELETE': parts + 1}, sent)
         self.assertEqual([], self.purge())
 
-    def test_a_batch_is_as_large_as_asked_for(self):
+    def test_purge_batch_size(self):
         self.history(10)
         self.later(40)
         commits = []
@@ -177,7 +177,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual([('attachments', 10)], self.purge(batch=3))
         self.assertEqual(4, len(commits))
 
-    def test_a_dry_run_says_what_would_go_and_changes_nothing(self):
+    def test_dry_run_purge_changes_nothing(self):
         self.gone_volume(kind=make.volume_type(self.db))
         self.later(40)
         before = self.rows()
@@ -186,7 +186,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual([('attachments', 1)], self.purge(dry_run=True, most=1))
         self.assertEqual(deleting, self.purge())
 
-    def test_what_has_run_out_goes(self):
+    def test_purge_deletes_expired_keys_and_messages(self):
         text = domain_messages.DELETE_FAILED
         messages.create(self.db, 'p', None, text, 'volume')
         request = idempotency.named('p', 'u', 'POST', '/volumes', 'key', 'digest')
@@ -200,7 +200,7 @@ class PurgeTest(base.DatabaseTestCase):
 
 
 class Dated(clocks.Clock):
-    """Real, so that a verb that is repeated rests for real, but for the date."""
+    """Real clock with another date, so that a repeated verb really sleeps."""
 
     def __init__(self, dates):
         self._dates = dates
@@ -211,12 +211,12 @@ class Dated(clocks.Clock):
 
 @base.on_sqlite_and_servers_in_turn
 class BesideTest(base.DatabaseTestCase):
-    """A service goes on attaching while history is removed around what it uses."""
+    """Purge beside a service that continues to attach."""
 
     LIVE = 25
     WORKERS = 3
 
-    def test_nobody_is_hindered(self):
+    def test_purge_does_not_block_attachments(self):
         manual = clock.ManualClock()
         old = self.fixture.open(manual)
         volume = make.volume(old, multiattach=True)
@@ -258,7 +258,7 @@ class BesideTest(base.DatabaseTestCase):
 @base.on_every_server
 class MeanwhileTest(base.DatabaseTestCase):
 
-    def test_a_row_that_is_restored_meanwhile_stays(self):
+    def test_purge_keeps_row_referenced_meanwhile(self):
         """Between the look and the write somebody refers to what was to go."""
         manual = clock.ManualClock()
         database = self.fixture.open(manual)

@@ -1,4 +1,4 @@
-"""QoS specs: what is kept, what a volume's row brings along, and many at once."""
+"""QoS specs: their rows, the limits read with a volume, and concurrent requests."""
 import contextlib
 
 import sqlalchemy as sa
@@ -20,19 +20,19 @@ MANY = 8
 @base.on_chosen_databases
 class LifecycleTest(base.DatabaseTestCase):
 
-    def test_what_was_written_is_read(self):
+    def test_qos_specs_read_as_written(self):
         made = make.qos(self.database, 'both', SPECS)
         self.assertEqual(('both', SPECS, None), (made.consumer, made.specs, made.updated_at))
         self.assertEqual(made, qos_specs.get(self.database, made.id))
 
-    def test_what_is_not_named_stays(self):
+    def test_update_keeps_omitted_specs(self):
         made = make.qos(self.database, 'both', SPECS)
         qos_specs.update(self.database, made.id, None, {'mine': 'x'})
         found = qos_specs.get(self.database, made.id)
         self.assertEqual(('both', {**SPECS, 'mine': 'x'}), (found.consumer, found.specs))
         self.assertIsNotNone(found.updated_at)
 
-    def test_a_name_is_free_once_its_specs_are_gone(self):
+    def test_qos_specs_name_reusable_after_delete(self):
         made = make.qos(self.database)
         with self.assertRaises(errors.QosSpecsExist):
             qos_specs.create(self.database, made.name, 'both', {})
@@ -43,7 +43,7 @@ class LifecycleTest(base.DatabaseTestCase):
             self.assertEqual(2, connection.execute(sa.text(
                 'SELECT count(*) FROM qos_specs')).scalar_one())
 
-    def test_a_volume_brings_the_limits_of_its_type_and_no_statement_more(self):
+    def test_volume_read_with_qos_limits_in_one_statement(self):
         kind = make.volume_type(self.database)
         plain = make.volume(self.database, kind=kind)
         with self.statements() as before:
@@ -76,7 +76,7 @@ class LifecycleTest(base.DatabaseTestCase):
 class RaceTest(test_races.Case):
     """Of concurrent requests one succeeds, and none leaves half of its work."""
 
-    def test_a_type_gets_one_of_many(self):
+    def test_concurrent_associations_of_type_succeed_once(self):
         for _ in range(ROUNDS):
             kind = make.volume_type(self.database)
             made = [make.qos(self.database) for _ in range(MANY)]
@@ -86,7 +86,7 @@ class RaceTest(test_races.Case):
             self.assertIn(volume_types.get(self.database, kind.id).qos_specs_id,
                           [specs.id for specs in made])
 
-    def test_specs_that_go_are_in_no_type(self):
+    def test_concurrent_delete_leaves_no_association(self):
         for _ in range(ROUNDS):
             made = make.qos(self.database)
             kinds = [make.volume_type(self.database) for _ in range(MANY - 1)]
@@ -96,7 +96,7 @@ class RaceTest(test_races.Case):
             self.assertEqual({None}, {volume_types.get(self.database, kind.id).qos_specs_id
                                       for kind in kinds})
 
-    def test_each_key_that_is_written_at_once_is_kept(self):
+    def test_concurrent_updates_keep_each_key(self):
         made = make.qos(self.database, specs={})
         outcomes = self.at_once([
             lambda database, key=f'key{number}': qos_specs.update(

@@ -1,4 +1,4 @@
-"""What lists show: filters, pages with ties and NULLs, and work that was left undone."""
+"""List queries: filters, pages with ties and NULLs, and interrupted work."""
 import datetime
 import itertools
 import uuid
@@ -43,9 +43,9 @@ class Case(base.DatabaseTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class ChildrenTest(Case):
-    """What belongs to the volumes of a page, of whatever length."""
+    """Children of the volumes of a page of any length."""
 
-    def test_each_has_its_own(self):
+    def test_volumes_listed_with_their_metadata(self):
         for number in range(140):
             make.volume(self.database, name=f'{number:03}', metadata={'number': str(number)})
         for length in (1, 16, 17, 128, 129, 140):
@@ -55,7 +55,7 @@ class ChildrenTest(Case):
                                  [dict(one.metadata) for one in page])
                 self.assertEqual({()}, {one.attached for one in page})
 
-    def test_which_servers_are_attached(self):
+    def test_volumes_listed_with_attached_servers(self):
         """To each third one or two servers; one more is only about to be."""
         servers = []
         for number in range(40):
@@ -102,7 +102,7 @@ class PagingTest(Case):
                 return found
             marker = part[-1]
 
-    def test_pages_put_together_are_the_whole_list_in_order(self):
+    def test_pages_form_sorted_list(self):
         if self.KIND == database.POSTGRESQL:
             self.skipTest('order of text follows the locale there; see the test below')
         for names, direction, limit in itertools.product(
@@ -112,7 +112,7 @@ class PagingTest(Case):
                 expected = self.ordered(direction if names else DESC, *names)
                 self.assertEqual(expected, self.walked(limit, sort=sort))
 
-    def test_pages_put_together_are_the_whole_list_wherever_text_sorts(self):
+    def test_pages_complete_in_any_collation(self):
         for key, direction, limit in itertools.product(
                 ('name', 'created_at', 'size', 'host', 'updated_at'), (ASC, DESC), (1, 2, 3)):
             with self.subTest(key=key, direction=direction, limit=limit):
@@ -121,28 +121,28 @@ class PagingTest(Case):
                 self.assertEqual({volume.id for volume in self.made}, set(whole))
                 self.assertEqual(whole, self.walked(limit, sort=sort))
 
-    def test_nulls_come_first_going_up_and_last_going_down(self):
+    def test_nulls_first_ascending_last_descending(self):
         up = [volume.name for volume in self.volumes(sort=(('name', ASC),))]
         down = [volume.name for volume in self.volumes(sort=(('name', DESC),))]
         self.assertEqual([None, None], up[:2])
         self.assertEqual(up[::-1], down)
 
-    def test_directions_may_differ_by_key(self):
+    def test_sort_directions_differ_by_key(self):
         found = [(volume.size_gb, volume.id)
                  for volume in self.volumes(sort=(('size', DESC), ('id', ASC)))]
         self.assertEqual(sorted(found, key=lambda pair: (-pair[0], pair[1])), found)
 
-    def test_an_offset_with_and_without_a_limit(self):
+    def test_offset_with_and_without_limit(self):
         whole = self.volumes()
         self.assertEqual(whole[2:4], self.volumes(limit=2, offset=2))
         self.assertEqual(whole[5:], self.volumes(offset=5))
         self.assertEqual([], self.volumes(offset=50))
         self.assertEqual(whole[3:4], self.volumes(marker=whole[1].id, offset=1, limit=1))
 
-    def test_no_items_are_asked_for(self):
+    def test_limit_zero_returns_nothing(self):
         self.assertEqual([], self.volumes(limit=0))
 
-    def test_a_marker_that_is_none(self):
+    def test_unknown_marker_not_found(self):
         gone = make.volume(self.database, own_status=OWN.GONE)
         for marker in (str(uuid.uuid4()), gone.id):
             self.assertRaises(errors.VolumeNotFound, self.volumes, marker=marker)
@@ -152,7 +152,7 @@ class PagingTest(Case):
         self.assertRaises(errors.MessageNotFound, messages.list_page, self.database, None, {},
                           paging.Page(marker='no'))
 
-    def test_the_newest_come_first(self):
+    def test_default_order_newest_first(self):
         self.clock.advance(1)
         newest = make.volume(self.database, own_status=OWN.CREATING)
         self.assertEqual(newest.id, self.volumes(limit=1)[0].id)
@@ -168,7 +168,7 @@ class VolumeFilterTest(Case):
                          {volume.id for volume in self.volumes(given)})
         self.assertEqual(len(expected), volume_queries.count(self.database, given))
 
-    def test_each_filter(self):
+    def test_volume_filters(self):
         plain = make.volume(self.database, name='plain', metadata={'a': '1', 'b': '2'})
         shared = make.volume(self.database, name='sh%red_', multiattach=True, size_gb=2,
                              metadata={'a': '1'})
@@ -189,7 +189,7 @@ class VolumeFilterTest(Case):
         self.check([], metadata={'A': '1'})
         self.check([plain], equal={'volume_type_id': plain.volume_type_id, 'host': make.POOL})
 
-    def test_times_are_compared(self):
+    def test_time_filter_operators(self):
         first = make.volume(self.database, own_status=OWN.CREATING)
         self.clock.advance(10)
         second = make.volume(self.database, own_status=OWN.CREATING)
@@ -197,7 +197,7 @@ class VolumeFilterTest(Case):
                                    ('neq', [second]), ('lt', []), ('lte', [first])):
             self.check(expected, compared=[('created_at', operator, first.created_at)])
 
-    def test_children_stand_by_their_volume(self):
+    def test_volumes_listed_with_their_children(self):
         shared = make.volume(self.database, multiattach=True, metadata={'a': '1'})
         other = make.volume(self.database)
         rows = [make.attachment(self.database, shared) for _ in range(2)]
@@ -225,7 +225,7 @@ class VolumeFilterTest(Case):
 @base.on_chosen_databases
 class AttachmentFilterTest(Case):
 
-    def test_each_filter(self):
+    def test_attachment_filters(self):
         shared = make.volume(self.database, multiattach=True)
         one = make.attachment(self.database, shared, instance_uuid='i-1',
                               with_connector=make.connector(host='compute-1'))
@@ -245,7 +245,7 @@ class AttachmentFilterTest(Case):
                 self.assertEqual({row.id for row in expected},
                                  {row.id for row in self.attachments(**filters)})
 
-    def test_a_volumes_own_are_oldest_first(self):
+    def test_attachments_of_volume_oldest_first(self):
         shared = make.volume(self.database, multiattach=True)
         rows = []
         for _ in range(3):
@@ -254,7 +254,7 @@ class AttachmentFilterTest(Case):
         self.assertEqual(rows, attachment_queries.of_volume(self.database, shared.id))
         self.assertEqual(rows[::-1], self.attachments())
 
-    def test_every_sort_key_sorts(self):
+    def test_attachments_sorted_by_every_key(self):
         shared = make.volume(self.database, multiattach=True)
         rows = {make.attachment(self.database, shared, state).id for state in lifecycle.LIVE}
         for key, direction in itertools.product(attachment_queries.SORT_COLUMNS, (ASC, DESC)):
@@ -268,7 +268,7 @@ class AttachmentFilterTest(Case):
 
 @base.on_chosen_databases
 class HostTest(Case):
-    """Work of one ``host@backend``: names hold underscores, and one may begin like another."""
+    """Work of one ``host@backend``; names may have underscores or a common prefix."""
 
     MINE = 'node_1@lvm_1'
     OTHERS = ('nodeX1@lvm_1', 'node_1@lvm_10', 'node_1@lvm', 'Node_1@lvm_1', 'x-node_1@lvm_1')
@@ -279,14 +279,14 @@ class HostTest(Case):
         self.others = [make.volume(self.database, on_pool=f'{host}#pool_a', multiattach=True)
                        for host in self.OTHERS]
 
-    def test_volumes_on_a_host(self):
+    def test_existing_volumes_on_host(self):
         ids = ['nowhere', self.mine.id, *(volume.id for volume in self.others)]
         self.assertEqual({self.mine.id},
                          volume_queries.existing_on(self.database, self.MINE, ids))
         self.assertEqual(set(), volume_queries.existing_on(self.database, 'node_1', ids))
         self.assertEqual(set(), volume_queries.existing_on(self.database, self.MINE, []))
 
-    def test_pairs_that_somebody_is_at_work_on(self):
+    def test_transitional_pairs_on_host(self):
         for volume in (self.mine, *self.others):
             for initiator, state in (('iqn.a', S.CONNECTED), ('iqn.b', S.CONNECTING)):
                 make.attachment(self.database, volume, state,
@@ -294,14 +294,14 @@ class HostTest(Case):
         self.assertEqual({(self.mine.id, 'iqn.b')},
                          attachment_queries.at_work(self.database, self.MINE))
 
-    def test_volumes_with_a_connector(self):
+    def test_volumes_in_use_on_host(self):
         for volume in (self.mine, *self.others):
             make.attachment(self.database, volume)
             make.attachment(self.database, volume, S.RESERVED)
         self.assertEqual([self.mine.id],
                          attachment_queries.volumes_in_use(self.database, self.MINE))
 
-    def test_attachments_that_are_being_worked_on(self):
+    def test_interrupted_attachments_on_host(self):
         for volume in (self.mine, *self.others):
             for state in lifecycle.LIVE:
                 make.attachment(self.database, volume, state)
@@ -310,7 +310,7 @@ class HostTest(Case):
         self.assertEqual({(self.mine.id, state) for state in lifecycle.TRANSITIONAL},
                          {(row.volume_id, row.state) for row in found})
 
-    def test_work_that_another_instance_owned(self):
+    def test_due_work_of_other_instance_on_host(self):
         for volume in (self.mine, *self.others):
             started = volumes.start_delete(self.database, volume, 60)
             self.assertTrue(work.claim(self.database, volumes.deletion(
@@ -324,7 +324,7 @@ class HostTest(Case):
 @base.on_chosen_databases
 class MessageTest(Case):
 
-    def test_a_message_is_shown_to_its_project_until_it_is_forgotten(self):
+    def test_message_scoped_to_project_until_deleted(self):
         messages.create(self.database, 'p', 'req-1', texts.NO_VALID_POOL, 'a-volume', 'full',
                         words='no room')
         self.clock.advance(1)

@@ -1,4 +1,4 @@
-"""Limits: checked where rows are inserted, in their transaction."""
+"""Quotas, which are checked in the transaction that inserts the rows."""
 import dataclasses
 import threading
 import uuid
@@ -91,7 +91,7 @@ class AttachmentQuotaTest(Case):
         return attachments.reserve(self.database, attachments.Wish(
             volume.id, volume.project_id), 0)
 
-    def test_as_many_as_there_may_be(self):
+    def test_attachment_beyond_quota_rejected(self):
         volume = make.volume(self.database, multiattach=True)
         before = self.reserve(volume)
         self.limit(quota_attachments=3)
@@ -103,7 +103,7 @@ class AttachmentQuotaTest(Case):
             self.reserve(volume)
             self.assertRaises(errors.QuotaExceeded, self.reserve, volume)
 
-    def test_far_from_the_limit_few_are_counted(self):
+    def test_attachments_rarely_counted_far_from_quota(self):
         volume = make.volume(self.database, multiattach=True)
         for limit, most in ((quotas.MARGIN + 100, 1 + 20 // quotas.UNCOUNTED),
                             (quotas.MARGIN, 20)):
@@ -113,7 +113,7 @@ class AttachmentQuotaTest(Case):
                 self.reserve(volume)
             self.assertEqual(most, len(self.counts) - before)
 
-    def test_a_limit_of_its_own(self):
+    def test_project_attachment_quota_overrides_default(self):
         volume = make.volume(self.database, multiattach=True)
         self.limit(quota_attachments=3)
         for limit, refused in ((0, True), (1, False), (1, True), (domain.UNLIMITED, False),
@@ -132,7 +132,7 @@ class AttachmentQuotaTest(Case):
             self.assertEqual((3, (in_use, 0)), (shown.limits[domain.ATTACHMENTS],
                                                 shown.used[domain.ATTACHMENTS]))
 
-    def test_the_class_of_all(self):
+    def test_default_class_attachment_quota_enforced(self):
         volume = make.volume(self.database, multiattach=True)
         quotas.change_class(self.database, quotas.DEFAULT_CLASS, {domain.ATTACHMENTS: 1})
         self.reserve(volume)
@@ -140,7 +140,7 @@ class AttachmentQuotaTest(Case):
         self.limit(use_default_quota_class=False)
         self.reserve(volume)
 
-    def test_many_at_once_get_no_more_than_there_are(self):
+    def test_concurrent_reserves_stay_within_quota(self):
         held = [make.volume(self.database, multiattach=True) for _ in range(3)]
         self.limit(quota_attachments=5)
         self.assertEqual(5, self.at_once(12, lambda mine: self.reserve(held[mine % 3])))
@@ -149,20 +149,20 @@ class AttachmentQuotaTest(Case):
 @base.on_every_database
 class VolumeQuotaTest(Case):
 
-    def test_many_at_once_get_no_more_volumes_than_there_are(self):
+    def test_concurrent_creates_stay_within_volumes_quota(self):
         kinds = [make.volume_type(self.database) for _ in range(2)]
         self.limit(quota_volumes=5)
         self.assertEqual(5, self.at_once(16, lambda mine: self.volume(kind=kinds[mine % 2])))
         self.assertEqual((5, 0), self.used()['volumes'])
 
-    def test_many_at_once_get_no_more_room_than_there_is(self):
+    def test_concurrent_creates_stay_within_gigabytes_quota(self):
         kind = make.volume_type(self.database)
         quotas.change(self.database, make.PROJECT,
                       {domain.key_of(domain.GIGABYTES, kind.id): 12})
         self.assertEqual(4, self.at_once(16, lambda mine: self.volume(3, kind)))
         self.assertEqual((12, 0), self.used()['gigabytes'])
 
-    def test_parallel_retypes_and_creates_stay_within_the_quota_of_the_type(self):
+    def test_concurrent_retypes_and_creates_stay_within_type_quota(self):
         for resource, limit in ((domain.VOLUMES, 3), (domain.GIGABYTES, 6)):
             kind = make.volume_type(self.database)
             held = [make.volume(self.database, size_gb=2) for _ in range(8)]
@@ -179,7 +179,7 @@ class VolumeQuotaTest(Case):
                 self.assertEqual((3, 6), (sum(shown[f'volumes_{kind.name}']),
                                           sum(shown[f'gigabytes_{kind.name}'])))
 
-    def test_what_goes_makes_room(self):
+    def test_deleted_volume_frees_quota(self):
         self.limit(quota_volumes=1)
         made = make.volume(self.database)
         self.refused("VolumeLimitExceeded: Maximum number of volumes allowed (1) exceeded for "
@@ -190,7 +190,7 @@ class VolumeQuotaTest(Case):
         self.volume()
         self.volume(project_id=OTHER)
 
-    def test_a_refused_volume_leaves_nothing(self):
+    def test_rejected_create_leaves_nothing(self):
         self.limit(quota_gigabytes=10)
         self.volume(size_gb=6)
         self.refused('VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds '
@@ -201,13 +201,13 @@ class VolumeQuotaTest(Case):
                 self.assertEqual(1, len(connection.execute(table.select()).all()))
         self.volume(size_gb=4)
 
-    def test_the_size_of_one_volume(self):
+    def test_create_beyond_per_volume_size_rejected(self):
         self.limit(per_volume_size_limit=5)
         self.volume(size_gb=5)
         self.refused('VolumeSizeExceedsLimit: Requested volume size 6G is larger than maximum '
                      'allowed limit 5G.', self.volume, size_gb=6)
 
-    def test_a_type_has_limits_that_outlive_its_name_and_not_itself(self):
+    def test_type_quota_follows_rename_and_ends_with_type(self):
         kind, other = (make.volume_type(self.database, name) for name in ('slow', 'fast'))
         key = domain.key_of(domain.VOLUMES, kind.id)
         quotas.change(self.database, make.PROJECT, {key: 1})
@@ -237,7 +237,7 @@ class VolumeQuotaTest(Case):
                     sa.select(table.c.resource).where(table.c.resource != quotas.LOCK)).all())
         self.assertNotIn('volumes_slower', quotas.show(self.database, make.PROJECT).limits)
 
-    def test_far_from_every_limit_few_are_counted(self):
+    def test_volumes_rarely_counted_far_from_quota(self):
         counts = []
 
         def look(connection, cursor, statement, *rest):
@@ -252,7 +252,7 @@ class VolumeQuotaTest(Case):
                 self.volume()
             self.assertEqual(most, len(counts))
 
-    def test_a_change_that_has_returned_is_heeded(self):
+    def test_quota_update_effective_at_once(self):
         """However far from its limit a project was counted."""
         self.limit(quota_volumes=quotas.MARGIN + 100)
         self.volume()
@@ -261,7 +261,7 @@ class VolumeQuotaTest(Case):
         quotas.change(other, make.PROJECT, {domain.VOLUMES: 1})
         self.assertRaises(errors.QuotaExceeded, self.volume)
 
-    def test_two_changes_of_one_class(self):
+    def test_concurrent_class_updates_succeed(self):
         def change(mine):
             quotas.change_class(self.database, 'gold', {domain.VOLUMES: mine})
         self.assertEqual(4, self.at_once(4, change))
@@ -276,7 +276,7 @@ class CountTest(Case):
         with self.database.writer() as connection:
             quotas.check(connection, self.database, limits, asked)
 
-    def test_snapshots(self):
+    def test_snapshots_count_for_gigabytes_quota(self):
         made = self.volume(size_gb=2)
         self.limit(quota_snapshots=2, quota_gigabytes=6)
         asked = domain.snapshot(made.volume_type_id, 2)
@@ -293,7 +293,7 @@ class CountTest(Case):
         self.refused('SnapshotLimitExceeded: Maximum number of snapshots allowed (2) exceeded',
                      self.check, domain.snapshot(made.volume_type_id, 2, count_gigabytes=False))
 
-    def test_growth(self):
+    def test_extend_counts_difference_and_claimed_space(self):
         made = make.volume(self.database, size_gb=2)
         self.limit(quota_gigabytes=6, per_volume_size_limit=5)
         self.check(domain.growth(made.volume_type_id, 5, 3))
@@ -311,7 +311,7 @@ class CountTest(Case):
             connection.execute(models.volumes.update().values(claimed_pool='other@pool#x'))
         self.assertEqual((2, 0), self.used()['gigabytes'])
 
-    def test_retype(self):
+    def test_retype_counts_for_new_type_only(self):
         made, kind = self.volume(size_gb=2), make.volume_type(self.database)
         quotas.change(self.database, make.PROJECT, {
             domain.VOLUMES: 1, domain.GIGABYTES: 2, domain.key_of(domain.VOLUMES, kind.id): 1})
@@ -320,7 +320,7 @@ class CountTest(Case):
         quotas.change(self.database, make.PROJECT, {domain.key_of(domain.GIGABYTES, kind.id): 1})
         self.assertRaises(errors.VolumeSizeExceedsAvailableQuota, self.check, asked)
 
-    def test_row_without_a_limit_of_an_earlier_release_is_no_limit(self):
+    def test_quota_row_without_limit_ignored(self):
         self.limit(quota_attachments=5)
         with self.database.writer() as connection:
             connection.execute(models.quotas.insert().values(
@@ -329,7 +329,7 @@ class CountTest(Case):
         self.assertEqual(5, shown.limits['attachments'])
         self.assertNotIn('attachments', shown.own)
 
-    def test_retype_in_progress_is_reserved_for_the_new_type_only(self):
+    def test_retype_in_progress_reserved_for_new_type_only(self):
         made, kind = make.volume(self.database, size_gb=2), make.volume_type(self.database)
         before = self.used()
         generation = moving.retype(self.database, made, moving.Retyping(kind, False), 60)

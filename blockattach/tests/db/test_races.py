@@ -1,4 +1,4 @@
-"""Many at once, on real databases: what is decided under the volume's lock, and how."""
+"""Concurrent requests on real databases, which the lock of the volume serializes."""
 import threading
 import uuid
 from concurrent import futures
@@ -65,14 +65,14 @@ class Case(base.DatabaseTestCase):
 @base.on_every_database
 class ReserveRaceTest(Case):
 
-    def test_a_plain_volume_is_given_to_exactly_one(self):
+    def test_concurrent_reserves_of_plain_volume_succeed_once(self):
         volume = make.volume(self.database)
         made, refused = self.split(self.at_once([self.reserve(volume) for _ in range(THREADS)]))
         self.assertEqual([errors.InvalidVolume] * (THREADS - 1), refused)
         self.assertEqual(made, self.live(volume))
         self.assertEqual('reserved', volume_queries.get(self.database, volume.id).status)
 
-    def test_a_plain_volume_gets_exactly_one_pair(self):
+    def test_concurrent_reserves_of_plain_volume_get_one_pair(self):
         volume = make.volume(self.database)
         first = make.attachment(self.database, volume, instance_uuid='an-instance')
         answers = self.at_once([self.reserve(volume, instance='an-instance')
@@ -81,7 +81,7 @@ class ReserveRaceTest(Case):
         self.assertEqual([errors.InvalidVolume] * (THREADS - 1), refused)
         self.assertEqual([first.id, made[0].id], [row.id for row in self.live(volume)])
 
-    def test_a_multiattach_volume_is_given_to_all(self):
+    def test_concurrent_reserves_of_multiattach_volume_succeed(self):
         volume = make.volume(self.database, multiattach=True)
         made, refused = self.split(self.at_once([
             self.reserve(volume, make.connector(f'iqn.{number}')) for number in range(THREADS)]))
@@ -93,14 +93,14 @@ class ReserveRaceTest(Case):
         self.assertEqual(THREADS, len({grant.alias for grant in wanted}))
         self.assertEqual('attaching', volume_queries.get(self.database, volume.id).status)
 
-    def test_many_volumes_at_once_do_not_hinder_each_other(self):
+    def test_concurrent_reserves_of_many_volumes_succeed(self):
         chosen = [make.volume(self.database, multiattach=True) for _ in range(THREADS)]
         made, refused = self.split(self.at_once([
             self.reserve(volume, make.connector('iqn.a')) for volume in chosen]))
         self.assertEqual([], refused)
         self.assertEqual({volume.id for volume in chosen}, {row.volume_id for row in made})
 
-    def test_a_reservation_and_the_end_of_the_volume_exclude_each_other(self):
+    def test_concurrent_reserve_and_delete_exclude_each_other(self):
         for _ in range(5):
             volume = make.volume(self.database, multiattach=True)
             *reserved, deleting = self.at_once([
@@ -114,8 +114,7 @@ class ReserveRaceTest(Case):
 
 @base.on_every_database
 class BootableRaceTest(Case):
-    """Requests that may not join others on a volume to boot from: of concurrent ones, one
-    succeeds."""
+    """Requests without the right to share a bootable volume, of which one succeeds."""
 
     def setUp(self):
         super().setUp()
@@ -135,13 +134,13 @@ class BootableRaceTest(Case):
     def rows(self):
         return attachment_queries.of_volume(self.database, self.volume.id, with_legacy=True)
 
-    def test_one_of_concurrent_requests(self):
+    def test_concurrent_unpermitted_reserves_succeed_once(self):
         made, refused = self.split(self.at_once([
             self.reserve_as(number, 'a:rule') for number in range(THREADS)]))
         self.assertEqual([errors.NotAuthorized] * (THREADS - 1), refused)
         self.assertEqual(made, self.rows())
 
-    def test_beside_permitted_ones(self):
+    def test_unpermitted_reserves_beside_permitted_ones_rejected(self):
         made, refused = self.split(self.at_once([
             self.reserve_as(number // 2, 'a:rule' if number % 2 else None)
             for number in range(THREADS)]))
@@ -150,7 +149,7 @@ class BootableRaceTest(Case):
         self.assertIn(len(refused), (THREADS // 2, THREADS // 2 - 1))
         self.assertEqual(len(made), len(self.rows()))
 
-    def test_the_next_one_comes_once_it_is_free(self):
+    def test_unpermitted_reserve_succeeds_after_release(self):
         row = self.reserve_as(0, 'a:rule')(self.database)
         self.assertRaises(errors.NotAuthorized, self.reserve_as(1, 'a:rule'), self.database)
         make.move(self.database, row, E.RELEASE)
@@ -160,7 +159,7 @@ class BootableRaceTest(Case):
 @base.on_every_database
 class MoveRaceTest(Case):
 
-    def test_one_generation_is_moved_from_once(self):
+    def test_concurrent_moves_of_one_generation_succeed_once(self):
         row = make.attachment(self.database, state=S.CONNECTING)
         facts = attachments.Facts(connection={'lun': 1})
         made, refused = self.split(self.at_once([
@@ -170,7 +169,7 @@ class MoveRaceTest(Case):
         self.assertEqual([errors.StaleGeneration] * (THREADS - 1), refused)
         self.assertEqual(row.generation + 1, made[0].new.generation)
 
-    def test_all_hosts_leave_at_once(self):
+    def test_concurrent_disconnects_of_all_hosts_succeed(self):
         volume = make.volume(self.database, multiattach=True)
         rows = [make.attachment(self.database, volume, S.DISCONNECTING) for _ in range(THREADS)]
         made, refused = self.split(self.at_once([
@@ -182,7 +181,7 @@ class MoveRaceTest(Case):
         after = volume_queries.get(self.database, volume.id)
         self.assertEqual(('available', 'detached'), (after.status, after.attach_status))
 
-    def test_hosts_join_and_leave_at_once(self):
+    def test_concurrent_connects_and_disconnects_keep_grant(self):
         volume = make.volume(self.database, multiattach=True)
         rows = [make.attachment(self.database, volume, S.DISCONNECTING,
                                 with_connector=make.connector('iqn.shared'))
@@ -200,7 +199,7 @@ class MoveRaceTest(Case):
 @base.on_every_database
 class ClaimRaceTest(Case):
 
-    def test_the_same_gigabyte_is_given_away_once(self):
+    def test_concurrent_claims_allocate_space_once(self):
         make.pool(self.database, total_gb=10)
         waiting = [make.volume(self.database, own_status=volume_lifecycle.OwnStatus.CREATING,
                                size_gb=3) for _ in range(8)]
@@ -211,7 +210,7 @@ class ClaimRaceTest(Case):
         self.assertEqual([2, 2, 2], [answer for answer in answers if answer is not None])
         self.assertEqual(9, pools.get(self.database, make.POOL, 60).allocated_gb)
 
-    def test_one_volume_is_claimed_once(self):
+    def test_concurrent_claims_of_volume_succeed_once(self):
         names = [make.pool(self.database, f'storage-{number}@file#pool') for number in range(8)]
         volume = make.volume(self.database, own_status=volume_lifecycle.OwnStatus.CREATING)
         made, refused = self.split(self.at_once([

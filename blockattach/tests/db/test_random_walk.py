@@ -1,4 +1,4 @@
-"""Status is derived: whatever happens in whatever order, the volume says what its rows are."""
+"""Random walks, after each step of which derived columns match the rows."""
 import sqlalchemy as sa
 
 from blockattach.storage import errors
@@ -24,7 +24,7 @@ _pools = models.pools
 
 
 class Invariants(base.DatabaseTestCase):
-    """What must be true after every step, read with queries of the test's own."""
+    """Invariants after every step, read with the test's own queries."""
 
     def rows(self, query):
         with self.database.reader() as reader:
@@ -77,7 +77,7 @@ class Invariants(base.DatabaseTestCase):
 @base.on_chosen_databases
 class AttachmentWalkTest(Invariants):
 
-    def test_the_volume_says_what_its_rows_are(self):
+    def test_volume_status_matches_attachments_after_random_steps(self):
         chance = self.random()
         chosen = [make.volume(self.database, multiattach=shared) for shared in (True, True, False)]
         alive, refused = [], 0
@@ -116,7 +116,7 @@ class AttachmentWalkTest(Invariants):
 @base.on_chosen_databases
 class VolumeWalkTest(Invariants):
 
-    def test_what_is_given_away_is_what_is_placed(self):
+    def test_allocated_space_matches_volumes_after_random_steps(self):
         chance = self.random()
         names = [make.pool(self.database, f'storage-{number}@file#pool', total_gb=40)
                  for number in range(2)]

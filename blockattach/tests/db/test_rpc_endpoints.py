@@ -1,4 +1,4 @@
-"""Where servers listen: known as long as they send heartbeats."""
+"""RPC endpoints, which are known as long as their servers send heartbeats."""
 import threading
 from concurrent import futures
 
@@ -36,7 +36,7 @@ class RpcEndpointsTest(base.DatabaseTestCase):
         with self.database.reader() as connection:
             return len(connection.execute(models.rpc_endpoints.select()).all())
 
-    def test_they_are_found_by_topic_and_by_name_in_the_order_of_their_coming(self):
+    def test_endpoints_found_by_topic_and_name_in_order(self):
         one, two = self.register(9), self.register(1, 'two@a', fingerprint='f' * 64)
         member = self.register(5)
         self.register(7, 'one@a', 'blockattach-scheduler')
@@ -45,19 +45,19 @@ class RpcEndpointsTest(base.DatabaseTestCase):
         self.assertEqual([two], self.found('two@a'))
         self.assertEqual([], self.found('three@a'))
 
-    def test_it_may_be_said_twice(self):
+    def test_repeated_registration_is_idempotent(self):
         for _ in range(2):
             endpoint = self.register(1)
         self.assertEqual([endpoint], self.found())
 
-    def test_who_is_silent_is_not_found_until_its_next_heartbeat(self):
+    def test_silent_endpoint_hidden_until_next_heartbeat(self):
         endpoint = self.register(1)
         self.silence(endpoint, DOWN_AFTER + 1)
         self.assertEqual([], self.found())
         self.assertTrue(rpc_endpoints.heartbeat(self.database, [endpoint.instance]))
         self.assertEqual([endpoint], self.found())
 
-    def test_who_is_forgotten_learns_it_from_its_heartbeat(self):
+    def test_heartbeat_reports_deleted_endpoint(self):
         endpoint, other = self.register(1), self.register(2)
         self.silence(endpoint, 11 * DOWN_AFTER)
         self.register(3)
@@ -65,12 +65,12 @@ class RpcEndpointsTest(base.DatabaseTestCase):
         self.assertFalse(rpc_endpoints.heartbeat(
             self.database, [endpoint.instance, other.instance]))
 
-    def test_who_withdraws_is_not_found(self):
+    def test_withdrawn_endpoint_hidden(self):
         first, second, third = self.register(1), self.register(2), self.register(3)
         rpc_endpoints.withdraw(self.database, [first.instance, third.instance, 'unknown'])
         self.assertEqual([second], self.found())
 
-    def test_many_may_begin_and_end_at_once(self):
+    def test_concurrent_registrations_and_withdrawals_succeed(self):
         start = threading.Barrier(6)
 
         def begin(number):

@@ -1,4 +1,4 @@
-"""A scheduler as a service: registered, heard over the bus, looking for what waits, stopped."""
+"""Scheduler service: registration, requests over the bus, waiting volumes, and stop."""
 import queue
 import threading
 import uuid
@@ -83,7 +83,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         return services.get_by_host(self.database, binaries.SCHEDULER, 'here',
                                     HERE.service_down_time)
 
-    def test_a_request_from_the_bus_is_placed(self):
+    def test_bus_request_placed(self):
         self.start()
         asked = self.volume()
         scheduler_rpc.client(self.bus).place_volume(
@@ -92,7 +92,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         self.assertEqual(('one@b', asked.id), self.heard.get(timeout=LIMIT))
         self.assertEqual('one@b#p', volume_queries.get(self.database, asked.id).pool)
 
-    def test_what_waited_is_found_at_start_and_from_time_to_time(self):
+    def test_waiting_volumes_placed_at_start_and_periodically(self):
         asked = self.volume()
         volumes.claim(self.database, asked.id, asked.generation, 'one@b#p', None)
         volumes.unclaim(self.database, asked.id, asked.generation + 1, -1)
@@ -106,7 +106,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         self.clock.advance(SETTINGS.waiting_interval)
         self.assertEqual(('one@b', later.id), self.heard.get(timeout=LIMIT))
 
-    def test_it_registers_and_sends_heartbeats(self):
+    def test_scheduler_registers_and_sends_heartbeats(self):
         self.start()
         self.assertTrue(self.clock.until_waiting(2))
         before = self.registered()
@@ -114,7 +114,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         self.clock.advance(HERE.report_interval)
         polling.until(lambda: self.registered().updated_at > before.updated_at)
 
-    def test_after_its_end_no_thread_of_it_runs(self):
+    def test_stopped_scheduler_leaves_no_thread(self):
         before = set(threading.enumerate())
         self.service.start()
         names = {thread.name for thread in set(threading.enumerate()) - before}

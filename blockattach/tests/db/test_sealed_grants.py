@@ -1,4 +1,4 @@
-"""Credentials and the keys that sealed them: replaced while everybody works, lost, and renewed."""
+"""Sealed credentials and their keys: rotation beside writers, lost keys, and renewal."""
 from concurrent import futures
 
 from blockattach.platform import errors
@@ -40,14 +40,14 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class RotationTest(Case):
 
-    def test_each_says_which_key_sealed_it(self):
+    def test_credentials_counted_by_key(self):
         self.join('iqn.a')
         [old] = self.use(self.old)
         new, _ = self.use(self.new, self.old)
         self.join('iqn.b')
         self.assertEqual({old: 1, new: 1}, key_rotation.counts(self.database))
 
-    def test_all_are_sealed_anew_in_batches(self):
+    def test_credentials_resealed_in_batches(self):
         for number in range(MANY):
             self.join(f'iqn.{number}')
         before = self.passwords()
@@ -58,7 +58,7 @@ class RotationTest(Case):
         self.assertEqual(before, self.passwords())
         key_rotation.check(self.database)
 
-    def test_hosts_join_and_leave_meanwhile(self):
+    def test_reseal_beside_concurrent_attachments(self):
         rows = [self.join(f'iqn.{number}') for number in range(MANY)]
         self.use(self.new, self.old)
         other = self.fixture.open()
@@ -81,7 +81,7 @@ class RotationTest(Case):
         self.use(self.new)
         self.assertEqual({f'iqn.{number}' for number in range(MANY)}, set(self.passwords()))
 
-    def test_a_row_that_changed_meanwhile_is_left_alone(self):
+    def test_reseal_skips_row_changed_meanwhile(self):
         """Between the look and the write, another process has sealed it too."""
         self.join('iqn.a')
         new, _ = self.use(self.new, self.old)
@@ -102,7 +102,7 @@ class RotationTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class LostKeyTest(Case):
 
-    def test_a_key_that_is_missing_is_reported(self):
+    def test_missing_key_reported(self):
         [old] = self.use(self.old)
         key_rotation.check(self.database)
         self.join('iqn.a')
@@ -111,7 +111,7 @@ class LostKeyTest(Case):
         with self.assertRaisesRegex(errors.ConfigurationError, old):
             key_rotation.check(self.database)
 
-    def test_what_is_lost_and_where_it_is_used(self):
+    def test_lost_credentials_listed_with_attachments(self):
         lost = self.join('iqn.a')
         self.use(self.new)
         self.join('iqn.b')
@@ -119,7 +119,7 @@ class LostKeyTest(Case):
             [key_rotation.Lost(self.volume.id, 'iqn.a', (lost.id,))],
             list(key_rotation.lost(self.database)))
 
-    def test_a_fresh_one_takes_its_place(self):
+    def test_lost_credential_renewed(self):
         self.join('iqn.a')
         self.use(self.new)
         kept = self.join('iqn.b')
@@ -132,19 +132,19 @@ class LostKeyTest(Case):
         self.assertEqual(before, make.credential(self.database, self.volume.id, 'iqn.b'))
         key_rotation.check(self.database)
 
-    def test_one_that_can_be_opened_is_never_renewed(self):
+    def test_readable_credential_not_renewed(self):
         self.join('iqn.a')
         before = self.passwords()
         key_rotation.renew(self.database, key_rotation.Lost(self.volume.id, 'iqn.a', ()))
         self.assertEqual(before, self.passwords())
 
-    def test_sealing_anew_leaves_what_is_lost(self):
+    def test_reseal_keeps_lost_credentials(self):
         self.join('iqn.a')
         self.use(self.new, secrets.new_key())
         self.assertEqual([], list(key_rotation.resealed(self.database)))
         self.assertEqual(1, len(list(key_rotation.lost(self.database))))
 
-    def test_every_page_is_looked_at(self):
+    def test_lost_credentials_found_on_every_page(self):
         for number in range(MANY):
             self.join(f'iqn.{number}')
         with self.database.writer() as connection:

@@ -1,4 +1,4 @@
-"""Leases of acts on servers, and reports of agents, whatever time compute APIs believe it is."""
+"""Leases of acts on servers and reports of agents, which follow the database clock."""
 import datetime
 import uuid
 
@@ -40,7 +40,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
         [act] = rows.create([(server, ())], self.draft('build'), 'one', lease_seconds)
         return act
 
-    def test_a_lease_lasts_as_long_by_every_clock(self):
+    def test_act_lease_expires_by_database_clock(self):
         for mine, other in ((self.past, self.future), (self.future, self.past)):
             act = self.build(mine, LEASE_SECONDS)
             self.assertEqual([], other.take_over('two', LEASE_SECONDS))
@@ -53,7 +53,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
             self.assertEqual(act.id, again.id)
             mine.end([again], None)
 
-    def test_an_agent_that_reports_is_up_by_every_clock(self):
+    def test_reporting_agent_up_by_database_clock(self):
         for rows in (self.past, self.future):
             for _ in range(2):
                 rows.report('host', 'fake', '1.2')
@@ -61,12 +61,12 @@ class ServerLeasesTest(base.DatabaseTestCase):
                 self.assertEqual([('host', True)], [
                     (agent.host, agent.up) for agent in reader.agents()])
 
-    def test_one_that_does_not_report_is_down(self):
+    def test_silent_agent_down(self):
         self.past.report('host', 'fake', '1.2')
         late = store.Store(self.database.engine, clock.ManualClock(PAST), -LEASE_SECONDS)
         self.assertEqual([False], [agent.up for agent in late.agents()])
 
-    def test_who_takes_an_act_over_has_a_later_lease(self):
+    def test_take_over_increments_lease_generation(self):
         made = self.build(self.past, OVER)
         self.assertEqual((1, 1), (made.generation, self.past.generation(made)))
         [taken] = self.past.take_over('two', OVER)
@@ -76,7 +76,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
         begun = self.past.begin(made.server_id, self.draft('stop'), 'one', LEASE_SECONDS)
         self.assertEqual(3, begun.generation)
 
-    def test_acts_that_share_a_server_have_the_same_lease(self):
+    def test_acts_of_one_server_share_lease(self):
         made = self.build(self.past, LEASE_SECONDS)
         self.past.end([made], None, vm_state='active')
         one, two = (self.past.begin(made.server_id, self.draft('attach'), owner, LEASE_SECONDS)

@@ -1,4 +1,4 @@
-"""Services: one row a name, and up or down by the database's clock."""
+"""Services: one row per name, and up or down by the database clock."""
 import datetime
 import threading
 from concurrent import futures
@@ -17,7 +17,7 @@ JOIN_SECONDS = polling.LIMIT
 
 
 class LyingClock(process_clock.Clock):
-    """The clock of a machine that is ten years ahead."""
+    """Clock of a machine that is ten years ahead."""
 
     def utcnow(self):
         return super().utcnow() + datetime.timedelta(days=3650)
@@ -42,7 +42,7 @@ class ServiceCase(base.DatabaseTestCase):
 
 @base.on_chosen_databases
 class RegisterTest(ServiceCase):
-    def test_a_second_instance_is_the_same_service(self):
+    def test_second_instance_updates_service_row(self):
         first = self.register()
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')
         second = self.register(process_instance='second', zone='north')
@@ -51,7 +51,7 @@ class RegisterTest(ServiceCase):
                          (second.disabled, second.disabled_reason, second.availability_zone))
         self.assertEqual(1, len(services.list_all(self.db, DOWN_AFTER)))
 
-    def test_names_are_apart_by_host_and_binary(self):
+    def test_services_distinguished_by_host_and_binary(self):
         ids = {self.register().id, self.register(host='h@c').id,
                self.register(binary=binaries.SCHEDULER).id}
         self.assertEqual(3, len(ids))
@@ -70,13 +70,13 @@ class RegisterRaceTest(ServiceCase):
         with futures.ThreadPoolExecutor(len(hosts)) as threads:
             return list(threads.map(register, hosts, timeout=JOIN_SECONDS))
 
-    def test_many_of_one_name_are_one(self):
+    def test_concurrent_registrations_of_one_name_create_one_row(self):
         self.assertEqual(1, len(set(self.registered(['h@b'] * 12))))
 
-    def test_many_of_their_own_names_do_not_hinder_each_other(self):
+    def test_concurrent_registrations_of_own_names_succeed(self):
         self.assertEqual(12, len(set(self.registered([f'h@{number}' for number in range(12)]))))
 
-    def test_many_of_different_names_at_once(self):
+    def test_concurrent_registrations_of_different_names_succeed(self):
         failures, start = [], threading.Barrier(10)
 
         def register(number):
@@ -96,7 +96,7 @@ class RegisterRaceTest(ServiceCase):
 
 @base.on_chosen_databases
 class HeartbeatTest(ServiceCase):
-    def test_up_while_heartbeats_come(self):
+    def test_service_up_while_heartbeats_arrive(self):
         registered = self.register()
         self.assertTrue(registered.up)
         self.silence(registered, DOWN_AFTER + 1)
@@ -108,10 +108,10 @@ class HeartbeatTest(ServiceCase):
         self.assertTrue(services.get_by_host(
             self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
 
-    def test_a_removed_service_has_to_register_again(self):
+    def test_heartbeat_of_removed_service_rejected(self):
         self.assertFalse(services.heartbeat(self.db, 12345))
 
-    def test_a_wrong_clock_of_a_process_changes_nothing(self):
+    def test_service_up_ignores_process_clock(self):
         lying = self.fixture.open(LyingClock())
         registered = self.register(database=lying)
         self.silence(registered, DOWN_AFTER + 1)
@@ -126,7 +126,7 @@ class HeartbeatTest(ServiceCase):
 
 @base.on_chosen_databases
 class LookTest(ServiceCase):
-    def test_by_host_and_by_binary(self):
+    def test_services_listed_by_host_and_binary(self):
         for host, binary in (('h_1', binaries.SCHEDULER), ('h_1@b', binaries.VOLUME),
                              ('hx1@b', binaries.VOLUME), ('h_10@b', binaries.VOLUME)):
             self.register(host=host, binary=binary)
@@ -139,13 +139,13 @@ class LookTest(ServiceCase):
         self.assertEqual(['h_1@b'], found(host='h_1', binary=binaries.VOLUME))
         self.assertEqual([], found(binary='cinder-backup'))
 
-    def test_each_is_evaluated_by_itself(self):
+    def test_services_up_evaluated_separately(self):
         self.silence(self.register(host='dead@b'), DOWN_AFTER + 1)
         self.register(host='alive@b')
         self.assertEqual({'dead@b': False, 'alive@b': True}, {
             one.host: one.up for one in services.list_all(self.db, DOWN_AFTER)})
 
-    def test_unknown(self):
+    def test_unknown_service_not_found(self):
         with self.assertRaisesRegex(errors.ServiceNotFound,
                                     'cinder-volume could not be found on host x@y'):
             services.get_by_host(self.db, binaries.VOLUME, 'x@y', DOWN_AFTER)
@@ -157,38 +157,38 @@ class DisableTest(ServiceCase):
         seen = services.get_by_host(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
         return seen.disabled, seen.disabled_reason, seen.up
 
-    def test_out_of_use_and_back(self):
+    def test_disable_and_enable_service(self):
         self.register()
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', True, 'repair')
         self.assertEqual((True, 'repair', True), self.disabled())
         services.set_disabled(self.db, binaries.VOLUME, 'h@b', False)
         self.assertEqual((False, None, True), self.disabled())
 
-    def test_unknown(self):
+    def test_disable_of_unknown_service_not_found(self):
         with self.assertRaises(errors.ServiceNotFound):
             services.set_disabled(self.db, binaries.VOLUME, 'x@y', True)
 
 
 @base.on_chosen_databases
 class RemoveTest(ServiceCase):
-    def test_one_that_is_silent(self):
+    def test_remove_silent_service(self):
         self.silence(self.register(), DOWN_AFTER + 1)
         other = self.register(host='h@c')
         services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
         self.assertEqual([other.uuid],
                          [one.uuid for one in services.list_all(self.db, DOWN_AFTER)])
 
-    def test_one_that_is_up_stays(self):
+    def test_remove_of_running_service_rejected(self):
         self.register()
         with self.assertRaisesRegex(errors.Conflict, 'Stop the service first'):
             services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
         self.assertEqual(1, len(services.list_all(self.db, DOWN_AFTER)))
 
-    def test_one_that_is_not_there(self):
+    def test_remove_of_unknown_service_not_found(self):
         with self.assertRaises(errors.ServiceNotFound):
             services.remove(self.db, binaries.VOLUME, 'h@b', DOWN_AFTER)
 
-    def test_one_that_was_removed_comes_back_by_itself(self):
+    def test_removed_service_registers_again(self):
         presence = services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova')
         presence.beat()
         self.silence(services.list_all(self.db, DOWN_AFTER)[0], DOWN_AFTER + 1)
@@ -197,7 +197,7 @@ class RemoveTest(ServiceCase):
         self.assertTrue(services.get_by_host(
             self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
 
-    def test_of_two_of_one_name_the_later_is_the_service(self):
+    def test_later_process_of_same_name_keeps_registration(self):
         first, second = (services.Presence(self.db, binaries.VOLUME, 'h@b', 'nova', sole=True)
                          for _ in range(2))
         with self.assertLogs('blockattach.storage.db.services', 'ERROR') as said:
@@ -215,7 +215,7 @@ class RemoveTest(ServiceCase):
         self.assertTrue(services.get_by_host(
             self.db, binaries.VOLUME, 'h@b', DOWN_AFTER).up)
 
-    def test_a_backend_is_kept_by_all_members_of_its_cluster(self):
+    def test_backend_kept_by_all_cluster_members(self):
         for host in ('one@b', 'two@b'):
             services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='c@b')
         services.register(self.db, binaries.VOLUME, 'three@b', 'nova', 'x')

@@ -1,4 +1,4 @@
-"""What MariaDB has parsed on a connection is not sent there again; nobody sees a difference."""
+"""Prepared statements of MariaDB, which are parsed once per connection."""
 import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
 
@@ -32,13 +32,13 @@ class SessionStatementsTest(base.DatabaseTestCase):
     def look(self, connection):
         self.assertEqual(ROW['allocated_gb'], ONE.first(connection, name=NAME).allocated_gb)
 
-    def test_a_text_is_parsed_once_on_a_connection(self):
+    def test_statement_prepared_once_per_connection(self):
         with self.database.reader() as connection:
             for _ in range(5):
                 self.look(connection)
             self.assertEqual((1, 4), counted(connection))
 
-    def test_the_first_that_a_process_asks(self):
+    def test_first_statement_of_process_prepared(self):
         """Nothing was written by it yet, so only the readers' connections know the server."""
         one = statements.Statement(lambda dialect: _pools.select().where(
             _pools.c.name == statements.value('name'), _pools.c.thin.is_not(None)))
@@ -48,7 +48,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
         with fresh.reader() as connection:
             self.assertEqual((1, 4), counted(connection))
 
-    def test_turned_off(self):
+    def test_prepared_statements_disabled_by_option(self):
         settings = database_conf.DatabaseSettings(self.fixture.url, prepare_statements=False)
         other = storage_db.Database(opening.open_engine(settings), self.database.sealer,
                                 self.database.clock)
@@ -58,7 +58,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
                 self.look(connection)
             self.assertEqual((0, 0), counted(connection))
 
-    def test_values_are_what_they_are_in_a_text(self):
+    def test_prepared_values_equal_text_values(self):
         for number, free in enumerate((None, 2.5, 1e-7, None, 3.0)):
             text = f"'%s' ? \\ \" {number} \U0001f600"
             with self.database.writer() as connection:
@@ -68,13 +68,13 @@ class SessionStatementsTest(base.DatabaseTestCase):
                 found = ONE.first(connection, name=NAME)
             self.assertEqual((free, text), (found.free_gb, found.capabilities))
 
-    def test_errors_are_what_they_are_after_a_text(self):
+    def test_prepared_statement_errors_translated(self):
         for _ in range(3):
             with self.assertRaises(oslo_db_exception.DBDuplicateEntry), \
                     self.database.writer() as connection:
                 statements.insert(connection, _pools, ROW)
 
-    def test_another_column(self):
+    def test_prepared_statement_survives_schema_change(self):
         with self.database.reader() as connection:
             for _ in range(3):
                 self.look(connection)
@@ -85,7 +85,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
             for _ in range(3):
                 self.look(connection)
 
-    def test_a_session_that_somebody_else_had_meanwhile(self):
+    def test_prepared_statements_survive_session_switch_by_proxy(self):
         """Behind a proxy that lends it; an open transaction goes on in it."""
         texts = set()
         sa.event.listen(self.database.engine, 'before_cursor_execute',
@@ -104,7 +104,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
         with self.database.reader() as connection:
             self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
 
-    def test_so_many_and_no_more(self):
+    def test_prepared_statements_limited_per_connection(self):
         many = [statements.Statement(lambda dialect, number=number: sa.select(
             sa.literal_column(str(number)).label('number')))
             for number in range(session_statements.MOST + 3)]

@@ -1,4 +1,4 @@
-"""The last line of defence of a plain volume: the database itself refuses a second holder."""
+"""Unique slot of a plain volume, by which the database itself rejects a second holder."""
 from concurrent import futures
 
 import sqlalchemy as sa
@@ -34,23 +34,23 @@ class SlotTest(base.DatabaseTestCase):
             return False
         return True
 
-    def test_the_holder_has_the_first_place(self):
+    def test_holder_has_slot_zero(self):
         with self.database.reader() as connection:
             self.assertEqual(0, connection.execute(sa.select(_rows.c.slot).where(
                 _rows.c.id == self.first.id)).scalar_one())
 
-    def test_a_second_holder_is_refused_by_the_database(self):
+    def test_second_holder_rejected_by_unique_index(self):
         self.assertFalse(self.insert('second', 0))
 
-    def test_of_many_at_once_one_gets_the_second_place(self):
+    def test_concurrent_inserts_into_second_slot_succeed_once(self):
         with futures.ThreadPoolExecutor(WRITERS) as pool:
             answers = list(pool.map(lambda number: self.insert(f'{number}', 1), range(WRITERS)))
         self.assertEqual(1, sum(answers))
 
-    def test_any_number_may_have_no_place(self):
+    def test_any_number_of_rows_without_slot(self):
         """As on a volume that several hosts share, and as history."""
         self.assertTrue(self.insert('a', None) and self.insert('b', None))
 
-    def test_a_detach_makes_room(self):
+    def test_detach_frees_slot(self):
         make.move(self.database, self.first, lifecycle.Event.RELEASE)
         self.assertTrue(self.insert('second', 0))

@@ -1,6 +1,4 @@
-"""Snapshots: what two writers at once may do, and what is left of those that are gone, on every
-database.
-"""
+"""Snapshots in the database: concurrent writers, stale processes, and purge."""
 import datetime
 
 from blockattach.platform import errors
@@ -53,7 +51,7 @@ class RaceTest(SnapshotCase):
         return [one if isinstance(one, str) else 'done' for one in base.names(
             base.at_once(*acts))]
 
-    def test_a_volume_goes_or_gets_a_snapshot_and_never_both(self):
+    def test_concurrent_volume_delete_and_snapshot_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             outcomes = self.at_once(
@@ -61,13 +59,13 @@ class RaceTest(SnapshotCase):
                 lambda volume=volume: volumes.start_delete(self.database, volume, 60))
             self.assertIn(outcomes, (['done', 'InvalidVolume'], ['InvalidVolume', 'done']))
 
-    def test_of_two_that_delete_it_one_does(self):
+    def test_concurrent_snapshot_deletes_succeed_once(self):
         for _ in range(ROUNDS):
             found = self.made(make.volume(self.database))
             outcomes = self.at_once(*[lambda found=found: self.delete(found)] * 2)
             self.assertEqual(['InvalidSnapshot', 'done'], sorted(outcomes))
 
-    def test_it_goes_by_itself_or_with_its_volume(self):
+    def test_concurrent_snapshot_and_cascade_delete_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             found = self.made(volume)
@@ -77,7 +75,7 @@ class RaceTest(SnapshotCase):
                     self.database, volume, 60, with_snapshots=WITH_SNAPSHOTS))
             self.assertIn(outcomes, (['done', 'InvalidVolume'], ['InvalidSnapshot', 'done']))
 
-    def test_a_volume_is_reverted_to_a_snapshot_that_stays(self):
+    def test_concurrent_revert_and_snapshot_delete_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             found = self.made(volume)
@@ -87,7 +85,7 @@ class RaceTest(SnapshotCase):
                     self.database, volume, found.id, 60))
             self.assertIn(outcomes, (['done', 'NotRevertible'], ['InvalidSnapshot', 'done']))
 
-    def test_metadata_of_two_is_all_there(self):
+    def test_concurrent_metadata_updates_keep_each_key(self):
         found = self.ask(make.volume(self.database))
         self.at_once(*[lambda key=key: snapshots.change_metadata(
             self.database, found, lambda now, key=key: {**now, key: '1'}) for key in 'abcd'])
@@ -98,7 +96,7 @@ class RaceTest(SnapshotCase):
 @base.on_sqlite_and_servers_in_turn
 class OvertakenTest(SnapshotCase):
 
-    def test_who_has_lost_it_changes_nothing(self):
+    def test_stale_owner_of_snapshot_changes_nothing(self):
         found = self.ask(make.volume(self.database))
         old = snapshots.creation(found.id, found.generation)
         work.take(self.database, work.of_resource(self.database, 'snapshot', found.id), 'b', 60)
@@ -117,7 +115,7 @@ class OvertakenTest(SnapshotCase):
         with self.assertRaises(errors.StaleGeneration):
             work_ends.finish(self.database, old)
 
-    def test_who_has_lost_the_volume_removes_none_of_its_snapshots(self):
+    def test_stale_owner_of_volume_deletes_no_snapshot(self):
         volume = make.volume(self.database)
         found = self.made(volume)
         volumes.start_delete(self.database, volume, 60, with_snapshots=WITH_SNAPSHOTS)
@@ -130,13 +128,13 @@ class OvertakenTest(SnapshotCase):
         snapshots.deleted_with(self.database, claim, found.id)
         self.assertEqual('gone', self.status(found))
 
-    def test_deletion_by_force_stays_with_the_process_that_makes_it(self):
+    def test_force_delete_keeps_owner_of_creating_snapshot(self):
         found = self.ask(make.volume(self.database))
         work.claim(self.database, snapshots.creation(found.id, 1, 'a'), found.host, 60)
         snapshots.start_delete(self.database, found, 600, force=True)
         self.assertEqual('a', work.of_resource(self.database, 'snapshot', found.id).owner)
 
-    def test_what_is_gone_is_purged_before_its_volume(self):
+    def test_deleted_snapshots_purged_before_volume(self):
         past = self.fixture.open(clock.ManualClock())
         volume = make.volume(past)
         found = snapshots.create(past, snapshots.Draft(
@@ -153,7 +151,7 @@ class OvertakenTest(SnapshotCase):
             self.assertEqual([], connection.execute(
                 models.snapshot_metadata.select()).all())
 
-    def test_work_that_is_lost_is_derived(self):
+    def test_lost_snapshot_work_repaired(self):
         volume = make.volume(self.database)
         asked, idle = self.ask(volume), self.made(volume)
         with self.database.writer() as connection:
@@ -163,7 +161,7 @@ class OvertakenTest(SnapshotCase):
         self.assertEqual(('create', 1), (found.verb, found.generation))
         self.assertIsNone(work.of_resource(self.database, 'snapshot', idle.id))
 
-    def test_pages(self):
+    def test_snapshots_list_filtered_and_paginated(self):
         volume = make.volume(self.database)
         found = [self.ask(volume) for _ in range(3)]
         page = snapshot_queries.list_page(

@@ -1,4 +1,4 @@
-"""What a volume is made of stays as it is while that goes on, in any order of the two."""
+"""Sources of volumes, which are protected while they are copied."""
 import threading
 from concurrent import futures
 
@@ -52,7 +52,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class CreateTest(Case):
 
-    def test_what_its_row_says(self):
+    def test_create_stores_source_of_volume(self):
         for source, wanted in ((self.of_volume(), (self.origin.id, None)),
                                (snapshot := self.of_snapshot(), (None, snapshot.snapshot_id))):
             made = self.create(source)
@@ -60,7 +60,7 @@ class CreateTest(Case):
             self.assertEqual(made, volume_queries.get(self.database, made.id))
             self.assertIs(False, made.bootable)
 
-    def test_what_is_known_of_an_image(self):
+    def test_create_copies_image_metadata_of_source(self):
         self.change(models.volumes, bootable=True)
         image = models.volume_image_metadata
         with self.database.writer() as connection:
@@ -75,7 +75,7 @@ class CreateTest(Case):
             self.assertEqual({'a', 'A'}, {row.key for row in rows})
             self.assertEqual({70000}, {len(row.value) for row in rows})
 
-    def test_what_has_changed_since_it_was_judged(self):
+    def test_create_from_source_changed_meanwhile_rejected(self):
         volume, snapshot = self.of_volume(), self.of_snapshot()
         for source, table, error, changed in (
                 (volume, models.volumes, errors.InvalidVolume, {'status': 'error'}),
@@ -91,7 +91,7 @@ class CreateTest(Case):
                 self.assertEqual(before, self.count())
                 self.change(table, status='available', deleted=False, size_gb=2)
 
-    def test_where_it_is(self):
+    def test_placing_facts_name_source_host(self):
         found = []
         for source in (self.of_volume(), self.of_snapshot(), None):
             made = self.create(source)
@@ -109,7 +109,7 @@ class KeptTest(Case):
         with self.database.reader() as reader:
             return snapshot_rows.dependants(reader, self.origin.id).is_copied
 
-    def test_a_volume_stays_until_what_is_made_of_it_is_there(self):
+    def test_source_volume_kept_until_copied(self):
         made = self.create(self.of_volume())
         self.assertTrue(self.is_copied())
         for force in (False, True):
@@ -122,7 +122,7 @@ class KeptTest(Case):
         self.assertFalse(self.is_copied())
         volumes.start_delete(self.database, self.origin, 60)
 
-    def test_or_has_failed_or_is_on_its_way_out(self):
+    def test_source_volume_released_after_failed_or_deleted_copy(self):
         made = self.create(self.of_volume())
         work_ends.refuse(self.database, 'create', made.id, made.generation)
         self.assertFalse(self.is_copied())
@@ -130,7 +130,7 @@ class KeptTest(Case):
         volumes.start_delete(self.database, made, 60, force=True)
         self.assertFalse(self.is_copied())
 
-    def test_a_snapshot(self):
+    def test_source_snapshot_kept_while_copied(self):
         snapshot = self.of_snapshot()
         made = self.create(snapshot)
         with self.database.reader() as reader:
@@ -157,7 +157,7 @@ class RaceTest(Case):
         with futures.ThreadPoolExecutor(len(acts)) as threads:
             return list(threads.map(run, acts, timeout=polling.LIMIT))
 
-    def test_a_copy_and_the_end_of_its_source_exclude_each_other(self):
+    def test_concurrent_copy_and_delete_of_source_exclude_each_other(self):
         other = self.fixture.open()
         for _ in range(8):
             self.origin = make.volume(self.database, size_gb=2)
@@ -171,7 +171,7 @@ class RaceTest(Case):
             self.assertEqual(0 if isinstance(deleting, errors.InvalidVolume) else 2,
                              len(refused), (made, deleting))
 
-    def test_many_copies_of_one_do_not_hinder_each_other(self):
+    def test_concurrent_copies_of_one_source_succeed(self):
         for source in (self.of_volume(), self.of_snapshot()):
             made = self.at_once(*[lambda source=source: self.create(source) for _ in range(10)])
             self.assertEqual(10, len({one.id for one in made}))

@@ -1,4 +1,4 @@
-"""What each request asks of the database, and what it sends over the bus, over all the parts.
+"""Statements that each request executes, and messages that it sends over the bus.
 
 Counted are SELECT, INSERT, UPDATE and DELETE; where a transaction begins and ends is none. What
 MariaDB and PostgreSQL are sent as one (BEGIN NOT ATOMIC, WITH) is one, by all that it does. The
@@ -228,7 +228,7 @@ class Case(base.DatabaseTestCase):
 @base.on_every_database
 class StatementsTest(Case):
 
-    def test_with_a_connector(self):
+    def test_statements_of_attach_with_connector(self):
         volume_id = self.volume()
         made = self.expect('create', lambda: self.create(volume_id, make.connector()))
         made = made['attachment']['id']
@@ -237,7 +237,7 @@ class StatementsTest(Case):
         self.expect('show volume', lambda: self.api.get(f'/volumes/{volume_id}'))
         self.expect('delete', lambda: self.api.delete(f'/attachments/{made}'))
 
-    def test_reserved_first(self):
+    def test_statements_of_attach_after_reserve(self):
         volume_id, connector = self.volume(), make.connector()
         made = self.expect('reserve', lambda: self.create(volume_id))['attachment']['id']
         self.expect('update', lambda: self.update(made, connector))
@@ -245,7 +245,7 @@ class StatementsTest(Case):
         reserved = self.create(self.volume()).body['attachment']['id']
         self.expect('delete a reserved one', lambda: self.api.delete(f'/attachments/{reserved}'))
 
-    def test_beside_others(self):
+    def test_statements_independent_of_other_attachments(self):
         """Many others, and many that have gone: nothing is asked more often."""
         volume_id = self.volume(volume_type=make.volume_type(self.database, multiattach=True).id)
         for _ in range(5):
@@ -260,7 +260,7 @@ class StatementsTest(Case):
         made = self.create(volume_id).body['attachment']['id']
         self.expect('update beside others', lambda: self.update(made, make.connector()))
 
-    def test_lists(self):
+    def test_statements_of_lists(self):
         for _ in range(3):
             made = self.create(self.volume(), make.connector()).body['attachment']['id']
             self.complete(made)
@@ -275,7 +275,7 @@ class StatementsTest(Case):
         self.expect('list attachments after a marker', lambda: self.api.get(
             f'/attachments/detail?marker={made}'))
 
-    def test_a_list_does_not_cost_more_with_more_in_it(self):
+    def test_statements_of_lists_independent_of_length(self):
         """Volumes with metadata, each tenth attached twice: what is asked does not grow."""
         kind = make.volume_type(self.database, multiattach=True).id
         for number in range(20):
@@ -287,7 +287,7 @@ class StatementsTest(Case):
         self.assertEqual([0] * 18 + [2] * 2, sorted(len(one['attachments']) for one in found))
         self.assertEqual([{'a': '1', 'b': '2'}] * 20, [one['metadata'] for one in found])
 
-    def test_a_new_volume(self):
+    def test_statements_of_volume_create(self):
         def create():
             return self.api.post('/volumes', {'volume': {'size': 1}})
 
@@ -301,7 +301,7 @@ class StatementsTest(Case):
 
 
 class FlatTest(Case):
-    """A crowded volume costs what any other costs: MariaDB counts the rows that it looks at."""
+    """Cost of a volume with many attachments by the rows that MariaDB reads."""
 
     KIND = database.MYSQL
     OTHERS = 500
@@ -364,7 +364,7 @@ class FlatTest(Case):
         _, found['update'] = self.looked_at(lambda: self.update(reserved, make.connector()))
         return found
 
-    def test_many_on_one_volume(self):
+    def test_rows_read_independent_of_attachment_count(self):
         kind = make.volume_type(self.database, multiattach=True).id
         few, many = self.volume(volume_type=kind), self.volume(volume_type=kind)
         self.complete(self.create(few, make.connector()).body['attachment']['id'])
@@ -376,7 +376,7 @@ class FlatTest(Case):
 
 
 class GoalsTest(base.unittest.TestCase):
-    """What was set out to be reached, as a server sees it."""
+    """Upper bounds of the number of statements."""
 
     MOST = {'create': 4, 'complete': 2, 'delete': 4, 'update': 4, 'reserve': 2, 'show volume': 2,
             'show attachment': 2, 'create a volume': 15, 'delete a volume': 15}
@@ -387,11 +387,11 @@ class GoalsTest(base.unittest.TestCase):
     CYCLES = {('create', 'complete', 'delete'): 10,
               ('reserve', 'update', 'complete', 'delete'): 12}
 
-    def test_no_cycle_costs_more(self):
+    def test_statements_per_cycle_bounded(self):
         for names, most in self.CYCLES.items():
             self.assertLessEqual(sum(len(REQUESTS[name][1]) for name in names), most, names)
 
-    def test_no_request_costs_more(self):
+    def test_statements_per_request_bounded(self):
         for name, (_, statements) in REQUESTS.items():
             most = (self.LIST + self.MORE.get(name, 0) if name.startswith('list')
                     else self.MOST.get(name))

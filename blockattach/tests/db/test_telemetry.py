@@ -1,4 +1,4 @@
-"""What is measured of the database."""
+"""Metrics of the database."""
 from oslo_db import exception as db_exception
 
 from blockattach.platform.telemetry import counting
@@ -35,7 +35,7 @@ class TelemetryTest(base.DatabaseTestCase):
             'blockattach_database_transaction_seconds_count',
             {'kind': kind, 'outcome': outcome}) or 0
 
-    def test_transactions_by_their_outcome(self):
+    def test_transactions_counted_by_outcome(self):
         volume_queries.get(self.database, self.volume.id)
         self.assertEqual((1, 0), (self.count('read', 'ok'), self.count('write', 'ok')))
         make.attachment(self.database, self.volume, lifecycle.State.RESERVED)
@@ -44,13 +44,13 @@ class TelemetryTest(base.DatabaseTestCase):
             volumes.start_delete(self.database, self.volume, 60)
         self.assertEqual((1, 1), (self.count('write', 'ok'), self.count('write', 'refused')))
 
-    def test_what_the_database_throws_out_is_counted_and_done_again(self):
+    def test_aborted_transaction_counted_and_retried(self):
         self.assertEqual('done', unlucky(self.database, [1, 2]))
         self.assertEqual((2, 1), (self.count('write', 'failed'), self.count('write', 'ok')))
         self.assertEqual(2, self.telemetry.counts.registry.get_sample_value(
             'blockattach_database_retries_total', {'verb': 'test_telemetry.unlucky'}))
 
-    def test_connections_in_use_and_idle(self):
+    def test_connections_counted_in_use_and_idle(self):
         before = self.database.connections()
         with self.database.reader():
             busy, idle = self.database.connections()

@@ -1,4 +1,4 @@
-"""A transaction that the database throws out is begun anew, whole; nothing goes on without it."""
+"""Transactions that the database aborts, which are retried as a whole."""
 import uuid
 from concurrent import futures
 
@@ -67,7 +67,7 @@ class Case(base.DatabaseTestCase):
 
 
 class DeadlockTest(Case):
-    """MariaDB throws out the whole transaction, what came before a savepoint too."""
+    """Deadlocks of MariaDB, which roll back the transaction even beyond a savepoint."""
 
     KIND = database.MYSQL
     DEADLOCK = 1213
@@ -89,7 +89,7 @@ class DeadlockTest(Case):
         return lambda other: other.execute(
             models.volumes.select().where(models.volumes.c.id == held.id).with_for_update())
 
-    def test_the_first_attachment_of_a_project(self):
+    def test_deadlocked_first_reserve_of_project_retried(self):
         held = make.volume(self.database)
         self.database.quota = quota_conf.QuotaSettings(quota_attachments=5)
         made = self.meet(
@@ -103,7 +103,7 @@ class DeadlockTest(Case):
             self.assertEqual([0], connection.execute(
                 sa.select(models.quotas.c.hard_limit)).scalars().all())
 
-    def test_the_first_report_of_a_pool(self):
+    def test_deadlocked_first_pool_report_retried(self):
         placed = make.volume(self.database, size_gb=7)
         host, _, _ = make.POOL.partition('#')
         with self.database.writer() as connection:
@@ -123,7 +123,7 @@ class DeadlockTest(Case):
 
 
 class IsolationTest(Case):
-    """PostgreSQL where an operator has made transactions stricter by default: it holds for others.
+    """Stricter default isolation of PostgreSQL, which applies to other applications only.
 
     In ours a transaction that has waited for a lock has to see what was written meanwhile.
     """
@@ -146,7 +146,7 @@ class IsolationTest(Case):
             connection.execute(sa.text(f'ALTER DATABASE {name} '
                                        'RESET default_transaction_isolation'))
 
-    def test_a_volume_that_has_just_changed(self):
+    def test_transaction_sees_volume_changed_while_waiting(self):
         held = make.volume(self.database)
 
         def change(other):
