@@ -1,5 +1,4 @@
-"""The example of a driver in the documents, as a third party has it: out of tree, in a project of
-its own, known by an entry point only."""
+"""Example driver of the documents, out of tree and known by its entry point only."""
 import ast
 import os
 import pathlib
@@ -58,17 +57,17 @@ class ExampleTest(unittest.TestCase):
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
                  'XDG_CACHE_HOME': str(self.place / 'cache')})
 
-    def test_its_test_module_has_ten_lines(self):
+    def test_example_test_module_is_short(self):
         text = (self.place / f'{TEST}.py').read_text()
         self.assertLessEqual(len([line for line in text.splitlines() if line]), _MOST_LINES)
         ast.parse(text)
 
-    def test_it_is_found_by_its_name(self):
+    def test_example_driver_loaded_by_entry_point(self):
         done = self.python('-c', _LOAD, str(self.place / 'state'))
         self.assertEqual("directory_store ['discard', 'host_reservations', 'live_resize']\n",
                          done.stdout, done.stderr)
 
-    def test_it_gets_the_same_report(self):
+    def test_example_driver_passes_conformance_command(self):
         done = self.python(os.path.join(os.path.dirname(sys.executable),
                                         'blockattach-conformance'), TEST)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
@@ -79,7 +78,7 @@ class ExampleTest(unittest.TestCase):
         self.assertIn('    proved        a created volume reads as zeros\n', done.stdout)
         self.assertIn('    skipped       check says what the operator must change: ', done.stdout)
 
-    def test_its_report_says_what_is_wrong(self):
+    def test_report_names_failed_behaviour(self):
         path = self.place / 'directory_store' / '__init__.py'
         path.write_text(path.read_text().replace('.st_blocks * 512', '.st_size'))
         done = self.python('-m', 'blockattach.conformance', TEST)

@@ -1,4 +1,4 @@
-"""The fakes keep the contracts too, and fail as planned."""
+"""Contracts and planned faults of the fake drivers."""
 import dataclasses
 import threading
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class FakeStoreTest(store.StoreContract):
     def size_gb(self, volume: base.StoredVolume) -> float:
         return self.fake.sizes()[volume.name]
 
-    def test_it_fails_as_planned_and_then_works(self) -> None:
+    def test_planned_faults_of_create_raised(self) -> None:
         volume = self.volume()
         self.fake.faults.plan('create', faults.Fault.REFUSED)
         self.fake.faults.plan('create', faults.Fault.FULL)
@@ -40,7 +40,7 @@ class FakeStoreTest(store.StoreContract):
         self.fake.create(volume)
         self.assertEqual(5, self.fake.faults.calls['create'])
 
-    def test_it_is_as_slow_as_set(self) -> None:
+    def test_held_create_blocks_until_released(self) -> None:
         volume = self.volume()
         go_on = self.fake.faults.hold('create')
         creator = threading.Thread(target=self.fake.create, args=(volume,))
@@ -59,7 +59,7 @@ class FakeTargetTest(target.TargetContract):
                 target_secondary_ip_addresses=('127.0.0.2', '::1')))
         return self.fake
 
-    def test_it_plays_the_initiator(self) -> None:
+    def test_fake_target_plays_initiator(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export, mode=connection.AccessMode.RO)
         wrong = connection.Credential(grant.credential.username, 'wrong')
@@ -85,7 +85,7 @@ class FakeResizeTest(target.ResizeContract):
         self.fake = fake_target.FakeTarget(settings.settings('/nowhere'))
         return self.fake
 
-    def test_hosts_see_it(self) -> None:
+    def test_resize_visible_to_hosts(self) -> None:
         export = self.an_export()
         self.target.export(export)
         self.resize(export)

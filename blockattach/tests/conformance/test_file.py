@@ -1,4 +1,4 @@
-"""The file store keeps the store's contract."""
+"""Contract of the file store."""
 import contextlib
 import dataclasses
 import errno
@@ -39,7 +39,7 @@ class FileStoreTest(store.StoreContract):
         total = store.pools()[0].capabilities['total_capacity_gb']
         return int(total * self.settings.max_over_subscription_ratio) + 1
 
-    def test_a_crash_while_a_volume_is_made_leaves_none_and_may_be_repeated(self) -> None:
+    def test_interrupted_create_leaves_nothing_and_is_repeatable(self) -> None:
         volume = self.volume()
 
         with self._crash_at('drivers.file.before_link'):
@@ -48,7 +48,7 @@ class FileStoreTest(store.StoreContract):
         self.store.create(volume)
         self.assertEqual(1, self.size_gb(volume))
 
-    def test_what_a_killed_process_left_goes_with_the_volume(self) -> None:
+    def test_delete_removes_leftover_of_killed_process(self) -> None:
         volume = self.volume()
         leftover = os.path.join(self.settings.volumes_dir, f'.{volume.name}.0123.new')
         with open(leftover, 'wb'):
@@ -57,7 +57,7 @@ class FileStoreTest(store.StoreContract):
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
 
-    def test_start_leaves_the_unfinished_file_of_a_living_process(self) -> None:
+    def test_check_keeps_unfinished_file_of_running_process(self) -> None:
         source, volume = self._created(), self.volume()
         self._write(source, 0)
         seen = []
@@ -76,14 +76,14 @@ class FileStoreTest(store.StoreContract):
         self.assertEqual({source.name, volume.name}, self.stored_names())
         self.assertEqual(store_base.MARK, self._read(volume, 0))
 
-    def test_start_leaves_hidden_files_of_others(self) -> None:
+    def test_check_keeps_hidden_files_of_others(self) -> None:
         others = {'.disk.new', f'.{self.volume().name}.new', '.volume-1.0123.new'}
         for name in others:
             self._foreign(name, 1)
         self.remake().check()
         self.assertEqual(others, self.stored_names())
 
-    def test_copy_with_an_error_of_the_disk_raises_its_meaning_and_leaves_nothing(self) -> None:
+    def test_clone_with_disk_error_leaves_nothing(self) -> None:
         source, volume = self._created(), self.volume()
         self._write(source, 0)
         for number, kind in MEANINGS.items():
@@ -99,7 +99,7 @@ class FileStoreTest(store.StoreContract):
                     self.skipTest('the file system shares extents')
                 self.assertEqual({source.name}, self.stored_names())
 
-    def test_a_crash_while_much_is_removed_leaves_no_part_under_its_name(self) -> None:
+    def test_interrupted_delete_of_large_volume_leaves_no_name(self) -> None:
         volume = self._created(1)
         self._fill(volume, b'x' * 20 * units.MIB)
 
@@ -109,7 +109,7 @@ class FileStoreTest(store.StoreContract):
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
 
-    def test_a_volume_of_much_is_reverted_and_removed_whole(self) -> None:
+    def test_large_volume_reverted_and_deleted(self) -> None:
         volume = self._created(1)
         self._fill(volume, b'x' * 20 * units.MIB)
         snapshot = self.snapshot(volume)
@@ -123,7 +123,7 @@ class FileStoreTest(store.StoreContract):
         self.store.delete(volume)
         self.assertEqual([], os.listdir(self.settings.volumes_dir))
 
-    def test_a_second_name_that_an_operator_gave_keeps_its_bytes(self) -> None:
+    def test_hard_link_keeps_data_over_revert_and_delete(self) -> None:
         kept = os.path.join(settings.folder(self), 'kept')
         for act in ('revert', 'delete'):
             volume = self._created(1)
@@ -141,27 +141,27 @@ class FileStoreTest(store.StoreContract):
                     self.assertEqual(some, read.read(len(some)))
             os.unlink(kept)
 
-    def test_a_volume_takes_no_room_until_it_is_written(self) -> None:
+    def test_created_volume_is_sparse(self) -> None:
         volume = self._created(2)
         self.assertLess(os.stat(self.store.device(volume)).st_blocks * 512, 1024 * 1024)
 
-    def test_a_clone_of_holes_takes_no_room(self) -> None:
+    def test_clone_of_sparse_volume_is_sparse(self) -> None:
         source, volume = self._created(2), self.volume(2)
         self._write(source, 8192)
         self.store.clone(source, volume)
         self.assertLess(os.stat(self.store.device(volume)).st_blocks * 512, 1024 * 1024)
 
-    def test_a_name_that_leads_elsewhere_is_refused(self) -> None:
+    def test_path_in_volume_name_rejected(self) -> None:
         for name in ('../x', '.hidden', 'a/b'):
             with self.assertRaises(errors.BackendRefused):
                 self.store.create(dataclasses.replace(self.volume(), name=name))
 
-    def test_nothing_is_given_of_what_is_reserved(self) -> None:
+    def test_reserved_percentage_leaves_no_space(self) -> None:
         kept = file.FileStore(dataclasses.replace(self.settings, reserved_percentage=100))
         with self.assertRaises(errors.BackendFull):
             kept.create(self.volume())
 
-    def test_a_file_of_others_is_managed_and_grows_to_whole_gib(self) -> None:
+    def test_managed_file_grows_to_whole_gib(self) -> None:
         volume = self.volume(2)
         self._foreign('disk.img', 1536 * units.MIB)
         self.store.manage('disk.img', volume)
@@ -169,7 +169,7 @@ class FileStoreTest(store.StoreContract):
         self.assertEqual(2, self.size_gb(volume))
         self.assertEqual(0o600, os.stat(self.store.device(volume)).st_mode & 0o777)
 
-    def test_managing_that_was_interrupted_is_finished_by_a_repeat(self) -> None:
+    def test_interrupted_manage_completed_by_repeat(self) -> None:
         volume = self.volume()
         self._foreign('disk.img', units.GIB)
 
@@ -178,7 +178,7 @@ class FileStoreTest(store.StoreContract):
         self.store.manage('disk.img', volume)
         self.assertEqual([volume.name], os.listdir(self.settings.volumes_dir))
 
-    def test_what_is_no_file_of_the_folder_is_not_managed(self) -> None:
+    def test_manage_of_non_regular_file_rejected(self) -> None:
         elsewhere = os.path.join(settings.folder(self), 'secret')
         with open(elsewhere, 'wb') as secret:
             secret.truncate(units.GIB)

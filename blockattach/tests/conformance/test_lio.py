@@ -1,4 +1,4 @@
-"""LIO keeps the target's contract, on a kernel that is played; the lab has the real one."""
+"""Contract of the LIO target on a simulated kernel; the lab uses a real one."""
 import dataclasses
 import errno
 import os
@@ -35,7 +35,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.kernel.set_reservations(self.name(export), sorted(stored.registered),
                                      holder.initiator)
 
-    def test_all_registrants_hold_a_reservation_of_that_kind(self):
+    def test_all_registrants_hold_all_registrants_reservation(self):
         export = self.an_export()
         grants = [self.a_grant(export, number) for number in range(2)]
         for grant in grants:
@@ -47,7 +47,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.assertEqual([reservation.HostReservation.HOLDER] * 2,
                          [found.of(one.initiator) for one in grants])
 
-    def test_a_host_beyond_a_list_that_was_cut_off_is_unknown(self):
+    def test_host_beyond_truncated_list_unknown(self):
         export = self.an_export()
         self.target.grant(export, self.a_grant(export))
         many = [f'iqn.2026-01.org.example:host-{number:04}' for number in range(100)]
@@ -56,7 +56,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.assertEqual(reservation.HostReservation.REGISTERED, found.of(many[0]))
         self.assertIsNone(found.of(many[-1]))
 
-    def test_what_was_kept_is_given_back_after_a_power_cut(self):
+    def test_kept_reservations_restored_after_power_loss(self):
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
@@ -69,7 +69,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.assertEqual([grant.initiator, _STRANGER],
                          re.findall(r'initiator_node=([^,]+),sa_res_key=2748', given))
 
-    def test_without_what_was_kept_nobody_is_granted(self):
+    def test_grant_rejected_if_reservations_not_restored(self):
         export = self.an_export()
         grant = self.a_grant(export)
         self.kernel.keep_reservations(export.volume_id, [grant.initiator])
@@ -80,7 +80,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         self.target.grant(export, grant)
         self.assertEqual([grant.initiator], list(self.granted(export)))
 
-    def test_a_revoked_host_gets_nothing_back(self):
+    def test_revoked_host_reservation_not_restored(self):
         export = self.an_export()
         kept, gone = self.a_grant(export), self.a_grant(export, 1)
         for grant in (kept, gone):
@@ -97,7 +97,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
 
 
 class LioAdoptionTest(lio_backend.Lio):
-    """A target as Cinder's lioadm makes it, whose hosts share a credential, is adopted."""
+    """Adoption of a target of Cinder's lioadm, whose hosts share a credential."""
 
     SHARED = connection.Credential('someone', 'a-shared-secret')
 
@@ -141,7 +141,7 @@ class LioAdoptionTest(lio_backend.Lio):
         with open(path, 'w', encoding='ascii') as file:
             file.write(text)
 
-    def test_sessions_go_on_and_nobody_else_gets_in(self):
+    def test_adopted_sessions_continue_and_others_refused(self):
         before = self.on_disk()
         for _ in range(2):
             made = {self.target.grant(self.offered, grant) for grant in self.wanted}
@@ -156,7 +156,7 @@ class LioAdoptionTest(lio_backend.Lio):
         other = dataclasses.replace(self.wanted[0], initiator=_STRANGER)
         self.assertFalse(self.logs_in(self.offered, other))
 
-    def test_one_that_goes_leaves_the_other(self):
+    def test_revoke_of_adopted_host_keeps_other(self):
         for grant in self.wanted:
             self.target.grant(self.offered, grant)
         first, second = self.wanted
@@ -165,7 +165,7 @@ class LioAdoptionTest(lio_backend.Lio):
             (one.initiator, one.sessions) for one in self.truth(self.offered).values()])
         self.assertFalse(self.logs_in(self.offered, first))
 
-    def test_one_that_is_attached_anew_has_a_credential_of_its_own(self):
+    def test_reattached_host_gets_own_credential(self):
         first = self.wanted[0]
         for grant in self.wanted:
             self.target.grant(self.offered, grant)
@@ -179,7 +179,7 @@ class LioAdoptionTest(lio_backend.Lio):
 
 
 class CostTest(lio_backend.Lio):
-    """Connect looks at its own volume and at no other."""
+    """Cost of a grant, which depends on its own volume only."""
 
     def accesses(self, act, *arguments):
         before = len(self.kernel.accesses)
@@ -204,14 +204,14 @@ class CostTest(lio_backend.Lio):
                 | {os.path.dirname(self.store(export))})
         return [len(paths) for paths in found]
 
-    def test_five_hundred_other_volumes_cost_nothing(self):
+    def test_grant_cost_independent_of_other_volumes(self):
         alone = self.costs()
         for _ in range(500):
             self.target.export(self.an_export())
         self.assertEqual(alone, self.costs())
         self.assertLess(max(alone), 400)
 
-    def test_other_hosts_of_the_same_volume_cost_nothing(self):
+    def test_grant_cost_independent_of_other_hosts(self):
         export = self.an_export()
         counts = set()
         for number in range(20):
@@ -222,7 +222,7 @@ class CostTest(lio_backend.Lio):
 
 
 class HalfMadeTest(lio_backend.Lio):
-    """The service dies between two steps; the next one repeats, or takes back."""
+    """Steps interrupted by the death of the service, which the next process repeats or reverts."""
 
     GRANT = ('after_target', 'after_group', 'after_backstore_made', 'after_unit', 'after_acl',
              'after_mapping', 'after_account')
@@ -240,7 +240,7 @@ class HalfMadeTest(lio_backend.Lio):
         finally:
             failpoints.disarm(f'privileged.lio.{step}')
 
-    def test_a_grant_cut_short_gives_no_access_and_a_repeat_completes_it(self):
+    def test_interrupted_grant_gives_no_access_until_repeated(self):
         for step in self.GRANT:
             with self.subTest(step=step):
                 export = self.an_export()
@@ -252,7 +252,7 @@ class HalfMadeTest(lio_backend.Lio):
                 self.assertTrue(self.truth(export)[grant.initiator].intact)
                 self.assertTrue(self.logs_in(export, grant))
 
-    def test_what_a_grant_cut_short_left_is_listed_and_can_be_revoked(self):
+    def test_interrupted_grant_listed_and_revocable(self):
         empty = self.on_disk()
         for step in self.GRANT:
             with self.subTest(step=step):
@@ -266,7 +266,7 @@ class HalfMadeTest(lio_backend.Lio):
                 self.target.unexport(export.volume_id)
                 self.assertEqual(empty, self.on_disk())
 
-    def test_a_revoke_cut_short_can_be_repeated(self):
+    def test_interrupted_revoke_repeatable(self):
         for step in self.REVOKE:
             export = self.an_export()
             grant = self.a_grant(export)
@@ -276,7 +276,7 @@ class HalfMadeTest(lio_backend.Lio):
             self.target.revoke(export.volume_id, grant.initiator)
             self.assertEqual({}, self.granted(export))
 
-    def test_an_unexport_cut_short_is_listed_and_can_be_repeated(self):
+    def test_interrupted_unexport_listed_and_repeatable(self):
         empty = self.on_disk()
         for step in self.UNEXPORT:
             with self.subTest(step=step):
@@ -290,14 +290,14 @@ class HalfMadeTest(lio_backend.Lio):
 
 
 class PortalTest(lio_backend.Lio):
-    """Several addresses are several paths to one unit."""
+    """Several portal addresses as several paths to one unit."""
 
     def make(self):
         self.settings = dataclasses.replace(
             self.settings, target_secondary_ip_addresses=('127.0.0.2', '::1', '127.0.0.1'))
         return super().make()
 
-    def test_each_address_is_a_portal_and_is_returned(self):
+    def test_every_address_is_portal_in_connection_info(self):
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         self.assertEqual(('127.0.0.1:3260', '127.0.0.2:3260', '[::1]:3260'), made.portals)
@@ -310,9 +310,9 @@ class PortalTest(lio_backend.Lio):
 
 
 class MutualTest(lio_backend.Lio):
-    """The target proves itself too, where the operator says so."""
+    """Mutual CHAP, with which the target authenticates itself too."""
 
-    def test_it_is_set_and_taken_back(self):
+    def test_mutual_chap_set_and_removed(self):
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)

@@ -1,4 +1,4 @@
-"""LIO as others leave it: tampered with, stale, shared with strangers, broken or not there."""
+"""Faults of LIO: tampered, stale, shared, broken or missing configuration."""
 import dataclasses
 import errno
 import os
@@ -15,7 +15,7 @@ _HOST = 'iqn.2026-01.org.example:host-0'
 
 
 class TamperedTest(lio_backend.Lio):
-    """Another program changed what is ours: it is seen, and a repeated grant repairs it."""
+    """Changes by another program, which are detected and repaired by a repeated grant."""
 
     def setUp(self):
         super().setUp()
@@ -36,7 +36,7 @@ class TamperedTest(lio_backend.Lio):
             self.target.grant(self.export, grant)
         self.assertEqual(self.whole, self.target.exports())
 
-    def test_what_opens_the_target_to_strangers(self):
+    def test_opened_target_attributes_repaired(self):
         group = self.group(self.export)
         for name, value in (('authentication', '0'), ('generate_node_acls', '1'),
                             ('demo_mode_discovery', '1'), ('prod_mode_write_protect', '0')):
@@ -45,7 +45,7 @@ class TamperedTest(lio_backend.Lio):
                 self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
                 self.repaired(self.grant)
 
-    def test_a_session_without_an_acl_is_ended(self):
+    def test_session_without_acl_ended(self):
         group = self.group(self.export)
         self.assertTrue(self.logs_in(self.export, self.grant))
         self.write(f'{group}/dynamic_sessions', _STRANGER)
@@ -54,7 +54,7 @@ class TamperedTest(lio_backend.Lio):
         found = self.truth(self.export)[self.grant.initiator]
         self.assertEqual((0, True), (found.sessions, found.intact))
 
-    def test_another_account_is_listed_and_replaced(self):
+    def test_foreign_account_listed_and_replaced(self):
         self.write(f'{self.entry(self.export, self.grant)}/auth/userid', 'other')
         found = self.truth(self.export)[self.grant.initiator]
         self.assertEqual('other', found.account)
@@ -64,12 +64,12 @@ class TamperedTest(lio_backend.Lio):
         self.repaired(self.grant)
         self.assertTrue(self.logs_in(self.export, self.grant))
 
-    def test_another_secret_is_replaced(self):
+    def test_foreign_secret_replaced(self):
         self.write(f'{self.entry(self.export, self.grant)}/auth/password', 'other-secret')
         self.repaired(self.grant)
         self.assertTrue(self.logs_in(self.export, self.grant))
 
-    def test_an_entry_that_asks_for_nothing(self):
+    def test_acl_without_authentication_repaired(self):
         for field, value in (('attrib/authentication', '0'), ('auth/password', 'NULL'),
                              ('auth/userid', 'NULL'), ('auth/userid_mutual', 'other')):
             with self.subTest(field):
@@ -78,12 +78,12 @@ class TamperedTest(lio_backend.Lio):
                 self.assertTrue(self.truth(self.export)[self.reader.initiator].intact)
                 self.repaired(self.grant)
 
-    def test_a_reader_that_may_write(self):
+    def test_writable_reader_repaired(self):
         self.write(f'{self.entry(self.export, self.reader)}/lun_0/write_protect', '0')
         self.assertEqual(_RW, self.granted(self.export)[self.reader.initiator])
         self.repaired(self.reader)
 
-    def test_commands_by_which_a_reader_could_write(self):
+    def test_write_commands_disabled_for_reader(self):
         store = self.store(self.export)
         for name, value in (('max_write_same_len', '65535'), ('emulate_tpws', '1')):
             self.write(f'{store}/attrib/{name}', value)
@@ -91,7 +91,7 @@ class TamperedTest(lio_backend.Lio):
             self.assertTrue(self.truth(self.export)[self.grant.initiator].intact)
             self.repaired(self.reader)
 
-    def test_an_entry_without_its_unit_or_with_another(self):
+    def test_acl_without_lun_or_with_other_repaired(self):
         entry = self.entry(self.export, self.grant)
         os.unlink(self.link(f'{entry}/lun_0'))
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
@@ -100,7 +100,7 @@ class TamperedTest(lio_backend.Lio):
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
         self.repaired(self.grant)
 
-    def test_portals_that_were_removed_or_added(self):
+    def test_removed_or_added_portals_repaired(self):
         portals = f'{self.group(self.export)}/np'
         os.rmdir(f'{portals}/127.0.0.1:3260')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
@@ -109,17 +109,17 @@ class TamperedTest(lio_backend.Lio):
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
         self.repaired(self.grant)
 
-    def test_a_second_way_into_the_target(self):
+    def test_second_portal_group_removed(self):
         os.mkdir(f'{os.path.dirname(self.group(self.export))}/tpgt_2')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
         self.repaired(self.grant)
 
-    def test_a_target_that_was_closed(self):
+    def test_disabled_target_enabled(self):
         self.write(f'{self.group(self.export)}/enable', '0')
         self.assertFalse(self.truth(self.export)[self.grant.initiator].intact)
         self.repaired(self.grant)
 
-    def test_a_unit_that_leads_to_other_bytes_is_taken_down_in_spite_of_sessions(self):
+    def test_lun_with_foreign_backstore_replaced_despite_sessions(self):
         other = self.an_export()
         self.target.grant(other, self.a_grant(other))
         link = self.link(f'{self.group(self.export)}/lun/lun_0')
@@ -133,16 +133,16 @@ class TamperedTest(lio_backend.Lio):
         self.assertTrue(self.truth(self.export)[self.reader.initiator].intact)
         self.assertTrue(self.truth(other)[_HOST].intact)
 
-    def test_a_device_that_is_another_one_by_now(self):
+    def test_backstore_with_other_device_replaced(self):
         moved = dataclasses.replace(self.export, device=self.make_device('other', 1))
         self.target.grant(moved, self.grant)
         self.assertEqual({self.grant.initiator: _RW}, self.granted(self.export))
 
 
 class OthersTest(lio_backend.Lio):
-    """What is not ours is neither listed nor touched."""
+    """Foreign configuration, which is neither listed nor changed."""
 
-    def test_targets_and_backstores_of_others(self):
+    def test_foreign_targets_and_backstores_kept(self):
         others = (f'{self.kernel.root}/iscsi/{_STRANGER}',
                   f'{self.kernel.root}/iscsi/iqn.2026-01.org.other:volume-{"0" * 8}',
                   f'{self.kernel.root}/core/iblock_0', f'{self.kernel.root}/core/iblock_0/disk')
@@ -156,7 +156,7 @@ class OthersTest(lio_backend.Lio):
         self.assertEqual((), self.target.exports())
         self.assertEqual(before, self.on_disk())
 
-    def test_a_volume_under_another_prefix_is_left_alone(self):
+    def test_target_with_other_prefix_kept(self):
         export = self.an_export()
         self.target.grant(export, self.a_grant(export))
         self.settings = dataclasses.replace(self.settings,
@@ -166,14 +166,14 @@ class OthersTest(lio_backend.Lio):
         other.unexport(export.volume_id)
         self.assertEqual({_HOST: _RW}, self.granted(export))
 
-    def test_only_names_of_volumes_are_taken(self):
+    def test_invalid_volume_ids_rejected(self):
         for volume_id in ('', '..', '../x', f'{"0" * 8}-0000-0000-0000-00000000000/'):
             for act in (self.target.unexport, self.target.reservations,
                         lambda volume_id: self.target.revoke(volume_id, _HOST)):
                 with self.assertRaises(errors.BackendRefused):
                     act(volume_id)
 
-    def test_a_backstore_that_another_target_offers_is_not_removed(self):
+    def test_backstore_shared_by_foreign_target_kept(self):
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
@@ -190,9 +190,9 @@ class OthersTest(lio_backend.Lio):
 
 
 class StaleTest(lio_backend.Lio):
-    """What an earlier instance, or another service, left under our names."""
+    """Leftovers of an earlier instance or of another service under our names."""
 
-    def test_a_backstore_of_the_same_name_elsewhere_releases_the_device(self):
+    def test_stale_backstore_of_same_name_removed(self):
         export = self.an_export()
         leftover = f'{self.kernel.root}/core/iblock_3/{self.name(export)}'
         os.mkdir(os.path.dirname(leftover))
@@ -206,7 +206,7 @@ class StaleTest(lio_backend.Lio):
         self.assertTrue(self.truth(export)[_HOST].intact)
         self.assertFalse(os.path.exists(leftover))
 
-    def test_one_that_another_program_holds_is_refused_with_the_cure(self):
+    def test_device_held_by_other_program_rejected_with_remedy(self):
         export = self.an_export()
         leftover = f'{self.kernel.root}/core/iblock_3/disk'
         os.mkdir(os.path.dirname(leftover))
@@ -219,7 +219,7 @@ class StaleTest(lio_backend.Lio):
         self.assertEqual({}, self.granted(export))
         self.assertTrue(os.path.isdir(leftover))
 
-    def test_an_export_that_was_made_elsewhere_is_taken_over_as_it_is(self):
+    def test_export_in_other_hba_adopted(self):
         export = self.an_export()
         self.target.export(export)
         made = self.store(export)
@@ -236,9 +236,9 @@ class StaleTest(lio_backend.Lio):
 
 
 class FaultTest(lio_backend.Lio):
-    """Each ends in an error whose kind is right, and whose text says what to do."""
+    """Faults with the right kind of error and a text that names the remedy."""
 
-    def test_a_credential_that_will_not_do(self):
+    def test_unusable_credential_rejected(self):
         export = self.an_export()
         grant = dataclasses.replace(self.a_grant(export),
                                     credential=connection.Credential('user', 'elevenchars'))
@@ -250,14 +250,14 @@ class FaultTest(lio_backend.Lio):
                 self.target.grant(export, refused)
         self.assertEqual((), self.target.exports())
 
-    def test_a_device_that_is_not_there_or_is_a_file(self):
+    def test_missing_or_non_block_device_rejected(self):
         for device in ('/dev/fake/none', __file__, '/dev/fake/a,readonly=0', 'relative'):
             with self.assertRaisesRegex(errors.BackendRefused, 'not a block device.*active'):
                 export = dataclasses.replace(self.an_export(), device=device)
                 self.target.grant(export, self.a_grant(export))
             self.assertEqual({}, self.granted(export))
 
-    def test_names_that_lio_does_not_take(self):
+    def test_invalid_initiator_rejected(self):
         export = self.an_export()
         for name in ('iqn.2026-01.org.example:host_1', '../x',
                      'iqn.2026-01.org.example:a/b', 'nonsense', '',
@@ -268,7 +268,7 @@ class FaultTest(lio_backend.Lio):
             self.target.revoke(export.volume_id, name)
         self.assertEqual((), self.target.exports())
 
-    def test_a_port_in_use(self):
+    def test_port_in_use_rejected(self):
         export = self.an_export()
         self.kernel.fail('np/', errno.EINVAL)
         with self.assertRaisesRegex(errors.BackendRefused,
@@ -276,7 +276,7 @@ class FaultTest(lio_backend.Lio):
             self.target.grant(export, self.a_grant(export))
         self.assertEqual({}, self.granted(export))
 
-    def test_an_entry_that_the_kernel_refuses_leaves_nothing(self):
+    def test_failed_grant_leaves_nothing(self):
         export = self.an_export()
         for place in ('acls/[^/]+$', 'acls/[^/]+/lun_0$', 'acls/[^/]+/lun_0/unit$',
                       'write_protect$', 'auth/userid$', 'auth/password$'):
@@ -287,7 +287,7 @@ class FaultTest(lio_backend.Lio):
                     self.target.grant(export, self.a_grant(export))
                 self.assertEqual({}, self.granted(export))
 
-    def test_a_change_that_the_kernel_refuses_is_uncertain(self):
+    def test_failed_change_of_grant_uncertain(self):
         export = self.an_export()
         grant = self.a_grant(export)
         self.target.grant(export, grant)
@@ -298,7 +298,7 @@ class FaultTest(lio_backend.Lio):
         with self.assertRaises(errors.BackendUncertain):
             self.target.revoke(export.volume_id, grant.initiator)
 
-    def test_lio_is_gone(self):
+    def test_missing_lio_reported_with_remedy(self):
         export = self.an_export()
         os.rename(f'{self.kernel.root}/core', f'{self.kernel.root}/away')
         cure = 'modprobe -a target_core_mod|mount -t configfs'
@@ -311,7 +311,7 @@ class FaultTest(lio_backend.Lio):
 
 
 class StartTest(lio_backend.Lio):
-    """A service that could not serve does not start."""
+    """Checks at start, which reject an unusable configuration."""
 
     def refused(self, **changed):
         made = lio.LioTarget(dataclasses.replace(self.settings, **changed))
@@ -319,34 +319,34 @@ class StartTest(lio_backend.Lio):
             made.check()
         return str(caught.exception)
 
-    def test_an_address_of_another_host(self):
+    def test_foreign_portal_address_rejected_at_start(self):
         self.assertRegex(self.refused(target_ip_address='192.0.2.1'),
                          '192.0.2.1.*target_ip_address')
         self.assertRegex(self.refused(target_secondary_ip_addresses=('127.0.0.2', 'fe80::dead')),
                          'fe80::dead.*target_secondary_ip_addresses')
 
-    def test_a_prefix_that_is_no_name(self):
+    def test_invalid_target_prefix_rejected_at_start(self):
         for prefix in ('volume-', 'iqn.2010-10.org.OpenStack:', 'iqn.2010-10.org.open_stack:'):
             self.assertIn('target_prefix', self.refused(target_prefix=prefix))
 
-    def test_a_mutual_secret_that_can_be_guessed(self):
+    def test_short_mutual_secret_rejected_at_start(self):
         self.assertIn('12 to 255', self.refused(mutual_chap_username='storage',
                                                 mutual_chap_password='short'))
 
-    def test_without_lio(self):
+    def test_missing_lio_rejected_at_start(self):
         os.rename(f'{self.kernel.root}/core', f'{self.kernel.root}/away')
         self.assertRegex(self.refused(), 'modprobe -a target_core_mod|mount -t configfs')
 
-    def test_without_its_modules(self):
+    def test_missing_lio_modules_rejected_at_start(self):
         self.kernel.fail('core/iblock_', errno.ENOENT)
         self.assertRegex(self.refused(), 'modprobe -a target_core_iblock')
 
-    def test_where_reservations_cannot_be_kept(self):
+    def test_unusable_reservation_folder_rejected_at_start(self):
         os.rmdir(f'{self.kernel.database}/pr')
         with open(f'{self.kernel.database}/pr', 'wb'):
             pass
         self.assertRegex(self.refused(), '/pr.*power loss')
 
-    def test_the_folders_of_reservations_are_made(self):
+    def test_reservation_folders_created_at_start(self):
         for name in ('pr', 'alua'):
             self.assertTrue(os.path.isdir(f'{self.kernel.database}/{name}'))

@@ -1,4 +1,4 @@
-"""Servers that are disks of the host keep the contract of hosts; files stand for the devices."""
+"""Contract of the local host, whose servers are disks of the host; files replace devices."""
 import json
 import os
 
@@ -15,7 +15,7 @@ SIZE = 8192
 
 
 class FileConnector(connectors.Connector):
-    """A file is a volume; which ones are connected stands in links."""
+    """Connector of volumes that are files, with links for those connected."""
 
     def __init__(self, folder):
         self._folder = folder
@@ -97,7 +97,7 @@ class LocalHostTest(hosts.HostContract):
             file.write(data)
         return True
 
-    def test_one_disk_that_fails_takes_the_others_with_it(self):
+    def test_failed_disk_disconnects_other_disks_of_spawn(self):
         server_id = str(hosts.uuid.uuid4())
         guest = self.guest([self.disk(self.host, server_id, '/dev/vda'),
                             self.unreachable(self.disk(self.host, server_id))], server_id)
@@ -106,19 +106,19 @@ class LocalHostTest(hosts.HostContract):
         self.assertEqual({}, self.host.servers())
         self.assertEqual([], self.connector.connected())
 
-    def test_start_takes_disks_away_that_are_not_its_own_any_more(self):
+    def test_start_disconnects_disks_no_longer_attached(self):
         guest = self.spawned('/dev/vda', '/dev/vdb')
         self.host.start(self.guest(guest.disks[1:], guest.server_id))
         self.assert_has(self.host, guest.server_id, guest.disks[1])
         self.assertEqual(1, len(self.connector.connected()))
 
-    def test_two_disks_do_not_have_one_name(self):
+    def test_second_disk_of_same_device_name_rejected(self):
         guest = self.spawned('/dev/vdb')
         with self.assertRaises(errors.HostRefused):
             self.host.plug(guest.server_id, self.disk(self.host, guest.server_id))
         self.assert_has(self.host, guest.server_id, *guest.disks)
 
-    def test_no_password_is_kept(self):
+    def test_chap_password_not_stored(self):
         guest = self.spawned('/dev/vdb')
         path = os.path.join(self.folder, 'host-a', 'servers', guest.server_id, 'server.json')
         with open(path, encoding='utf-8') as file:

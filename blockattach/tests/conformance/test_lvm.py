@@ -1,4 +1,4 @@
-"""The lvm store keeps the store's contract, on a stand-in for LVM; the lab has the real one."""
+"""Contract of the lvm store on a stand-in for LVM; the lab uses a real one."""
 from blockattach.conformance import store
 from blockattach.platform import errors
 from blockattach.platform import failpoints
@@ -12,7 +12,7 @@ LINEAR = lvm_stand_in.new_volume('linear', units.GIB)
 
 
 class Lvm(store.StoreContract):
-    """One machine for each test. The kit is for those below."""
+    """One machine per test; the contract is run by the subclasses."""
 
     lvm_type = ''
     goes_on = True
@@ -40,7 +40,7 @@ class Lvm(store.StoreContract):
         failpoints.arm(point, crash)
         self.addCleanup(failpoints.disarm, point)
 
-    def test_what_others_made_is_managed(self) -> None:
+    def test_manage_foreign_logical_volume(self) -> None:
         volume = self.volume(2)
         self.machine.add('disk', {**self.foreign})
         self.store.manage('disk', volume)
@@ -48,7 +48,7 @@ class Lvm(store.StoreContract):
         self.assertEqual(2, self.size_gb(volume))
         self.store.delete(volume)
 
-    def test_what_is_half_made_or_of_another_kind_is_not_managed(self) -> None:
+    def test_manage_of_unfinished_or_other_kind_rejected(self) -> None:
         gone = f'deleted-{self.volume().id}-0123abcd'
         self.machine.add(gone, {**self.foreign})
         self.machine.add('other', {**self.of_another_kind})
@@ -62,12 +62,12 @@ class ThinStoreTest(Lvm):
     lvm_type = 'thin'
     foreign, of_another_kind = THIN, LINEAR
 
-    def test_the_thin_pool_is_not_managed(self) -> None:
+    def test_manage_of_thin_pool_rejected(self) -> None:
         with self.assertRaises(errors.BackendRefused):
             self.store.manage(lvm_backend.POOL, self.volume(8))
         self.assertEqual((), self.store.manageable())
 
-    def test_revert_interrupted_between_two_names_is_finished_by_a_repeat(self) -> None:
+    def test_interrupted_revert_completed_by_repeat(self) -> None:
         volume, snapshot = self._kept()
         self._write(volume, 8192)
         before = self._measured()
@@ -80,7 +80,7 @@ class ThinStoreTest(Lvm):
         self.assertEqual(bytes(4096), self._read(volume, 8192))
         self.assertEqual(before, self._measured())
 
-    def test_what_an_interrupted_revert_left_goes_with_the_volume(self) -> None:
+    def test_delete_removes_leftover_of_interrupted_revert(self) -> None:
         volume, snapshot = self._kept()
         self.crash_at('drivers.lvm.between_names')
         with self.assertRaises(KeyboardInterrupt):
@@ -90,7 +90,7 @@ class ThinStoreTest(Lvm):
         self.assertEqual({lvm_backend.POOL}, set(self.machine.volumes()))
 
 
-    def test_what_an_interrupted_attempt_left_is_made_anew(self) -> None:
+    def test_leftover_of_interrupted_attempt_replaced(self) -> None:
         volume, snapshot = self._kept()
         larger = self.volume(2)
         for made in (volume, larger):
@@ -113,7 +113,7 @@ class ThickStoreTest(Lvm):
             del state['groups'][lvm_backend.GROUP]['lvs'][lvm_backend.POOL]
         return made
 
-    def test_clone_interrupted_before_it_has_its_name_is_finished_by_a_repeat(self) -> None:
+    def test_interrupted_clone_completed_by_repeat(self) -> None:
         source, volume = self._created(), self.volume()
         self._write(source, 8192)
         self.crash_at('drivers.lvm.between_copy_and_name')
@@ -126,7 +126,7 @@ class ThickStoreTest(Lvm):
         self.store.delete(source)
         self.assertEqual(1, self.size_gb(volume))
 
-    def test_what_an_interrupted_clone_left_goes_with_the_volume(self) -> None:
+    def test_delete_removes_leftover_of_interrupted_clone(self) -> None:
         source, volume = self._created(), self.volume()
         self.crash_at('drivers.lvm.between_copy_and_name')
         with self.assertRaises(KeyboardInterrupt):

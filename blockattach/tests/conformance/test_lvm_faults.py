@@ -1,4 +1,4 @@
-"""What can go wrong with LVM, and what must never be touched: each ends in words that help."""
+"""Faults of LVM and foreign volumes, with errors that name the remedy."""
 import errno
 import os
 from unittest import mock
@@ -28,9 +28,9 @@ class LvmTest(lvm_backend.LvmTestCase):
 
 
 class DiskTest(LvmTest):
-    """An error of a disk during a copy has the same meaning as an error of a file system."""
+    """Disk errors during a copy, which are translated like those of a file system."""
 
-    def test_copy_with_an_error_of_the_disk_raises_its_meaning(self):
+    def test_clone_with_disk_error_raises_matching_error(self):
         used = group.VolumeGroup(lvm.Site(VG, '', 60))
         for number, kind in ((errno.ENOSPC, errors.BackendFull),
                              (errno.EDQUOT, errors.BackendFull),
@@ -47,7 +47,7 @@ class DiskTest(LvmTest):
 
 
 class CheckTest(LvmTest):
-    """A group that cannot be served from is refused at the start, and left as it is."""
+    """Checks at start, which reject an unusable volume group and change nothing."""
 
     def check_refuses(self, words, lvm_type='thin', **changes):
         before = self.machine.dump()
@@ -55,68 +55,68 @@ class CheckTest(LvmTest):
                      kind=errors.ConfigurationError)
         self.assertEqual(before, self.machine.dump())
 
-    def test_no_group_is_named(self):
+    def test_missing_volume_group_option_rejected(self):
         self.check_refuses('volume_group is not set', volume_group='')
 
-    def test_a_group_that_does_not_exist_is_not_made(self):
+    def test_absent_volume_group_rejected_not_created(self):
         self.check_refuses('create the volume group with vgcreate', volume_group='other')
 
-    def test_a_group_of_another_host_by_its_system_id(self):
+    def test_volume_group_with_other_system_id_rejected(self):
         self.machine.change(system_id='other-host')
         self.check_refuses('with system ID other-host .*belongs to another host')
 
-    def test_a_group_of_another_host_by_its_tag(self):
+    def test_volume_group_with_other_host_tag_rejected(self):
         self.machine.change(tags=['blockattach.host=other-host'])
         self.check_refuses('blockattach.host=other-host')
 
-    def test_volumes_of_others_with_our_names(self):
+    def test_untagged_volume_with_our_name_rejected(self):
         volume = self.volume()
         self.machine.add(volume.name, lvm_stand_in.new_volume('linear', units.GIB))
         self.check_refuses(f'lvchange --addtag blockattach vg/{volume.name}')
 
-    def test_a_pool_that_is_not_there(self):
+    def test_absent_thin_pool_rejected(self):
         self.check_refuses('lvcreate --type thin-pool .*--addtag blockattach --name pool2 vg',
                            thin_pool='pool2')
 
-    def test_a_pool_that_was_not_given_to_us(self):
+    def test_untagged_thin_pool_rejected(self):
         self.machine.change(POOL, tags=[])
         self.check_refuses('lvchange --addtag blockattach vg/vg-pool')
 
-    def test_a_pool_that_is_none(self):
+    def test_thin_pool_of_other_type_rejected(self):
         self.machine.change(POOL, kind='linear')
         self.check_refuses('is not a thin pool')
 
-    def test_a_pool_that_hands_out_others_bytes(self):
+    def test_thin_pool_without_zeroing_rejected(self):
         self.machine.change(POOL, zeroes=False)
         self.check_refuses('lvchange --zero y vg/vg-pool')
         self.machine.store('thin', volume_clear='none').check()
 
-    def test_scanning_every_disk(self):
+    def test_global_filter_accepting_all_rejected(self):
         with self.machine.state() as state:
             state['config']['global_filter'] = '["a|.*|"]'
         self.check_refuses(r'global_filter = \[ "a\|\^/dev/sdb\$\|", "r\|\.\*\|" \]')
 
-    def test_scanning_logical_volumes(self):
+    def test_scan_lvs_rejected(self):
         with self.machine.state() as state:
             state['config']['scan_lvs'] = '1'
         self.check_refuses('scan_lvs = 0')
 
-    def test_lvm_is_not_installed(self):
+    def test_missing_lvm_rejected(self):
         with mock.patch.dict(os.environ, PATH='/nonexistent'):
             self.check_refuses('cannot run lvm: .*install lvm2')
 
-    def test_lvm_hangs(self):
+    def test_hanging_lvm_rejected(self):
         self.machine.fault('fullreport', 'hang')
         self.check_refuses('did not finish within 1 seconds', command_seconds=1)
 
-    def test_a_configuration_that_others_may_write(self):
+    def test_lvm_conf_writable_by_others_rejected(self):
         conf = self.machine.folder / 'lvm.conf'
         conf.write_text('')
         conf.chmod(0o666)
         self.check_refuses('is writable by users other than root', conf_file=str(conf))
         self.check_refuses('not the absolute path of an lvm.conf', conf_file='/dev/null')
 
-    def test_a_configuration_of_its_own_is_passed_to_lvm(self):
+    def test_configured_lvm_conf_passed_to_lvm(self):
         conf = self.machine.folder / 'lvm.conf'
         conf.write_text('')
         self.machine.store('thin', conf_file=str(conf)).check()
@@ -124,16 +124,16 @@ class CheckTest(LvmTest):
             self.assertEqual({'LC_ALL': 'C', 'LVM_SUPPRESS_FD_WARNINGS': '1',
                               'LVM_SYSTEM_DIR': str(self.machine.folder)}, state['environment'])
 
-    def test_lost_disks_are_logged_and_what_is_on_others_is_served(self):
+    def test_missing_disks_logged_at_start(self):
         self.machine.change(missing=1)
         with self.assertLogs('blockattach.storage.drivers.stores.lvm.store', 'ERROR'):
             self.machine.store('thin').check()
 
 
 class StrangersTest(LvmTest):
-    """What does not carry our tag is another's."""
+    """Logical volumes without the tag of the service, which are foreign."""
 
-    def test_a_volume_of_our_name_is_left_alone(self):
+    def test_untagged_volume_of_our_name_kept(self):
         for lvm_type in ('thin', 'thick'):
             store = self.machine.store(lvm_type)
             volume, snapshot = self.volume(), self.snapshot(self.volume())
@@ -148,7 +148,7 @@ class StrangersTest(LvmTest):
                 self.refuses('does not carry the tag blockattach', *act)
             self.assertEqual(before, self.machine.dump())
 
-    def test_a_volume_of_the_other_kind_is_left_to_the_backend_that_keeps_it(self):
+    def test_volume_of_other_lvm_type_rejected(self):
         stores = {lvm_type: self.machine.store(lvm_type) for lvm_type in ('thin', 'thick')}
         for lvm_type, other in (('thin', 'thick'), ('thick', 'thin')):
             volume = self.volume()
@@ -158,27 +158,27 @@ class StrangersTest(LvmTest):
                              getattr(stores[other], act), volume)
             self.assertEqual(1, stores[lvm_type].pools()[0].capabilities['total_volumes'])
 
-    def test_others_are_no_volumes_of_ours_and_take_room(self):
+    def test_foreign_volumes_reduce_free_space(self):
         self.machine.add('root', lvm_stand_in.new_volume('linear', units.GIB))
         [pool] = self.machine.store('thick').pools()
         self.assertEqual((0, 0.0, 8.0, 3.0), tuple(pool.capabilities[key] for key in (
             'total_volumes', 'provisioned_capacity_gb', 'total_capacity_gb',
             'free_capacity_gb')))
 
-    def test_others_in_our_pool_count_as_provisioned(self):
+    def test_foreign_thin_volumes_count_as_provisioned(self):
         self.machine.add('other', lvm_stand_in.new_volume('thin', units.GIB, pool=POOL))
         [pool] = self.machine.store('thin').pools()
         self.assertEqual((0, 1.0), (pool.capabilities['total_volumes'],
                                     pool.capabilities['provisioned_capacity_gb']))
 
-    def test_a_name_that_is_not_ours_is_refused(self):
+    def test_foreign_volume_name_rejected(self):
         store = self.machine.store('thin')
         for name in ('root', '--all', 'volume-x', f'{VG}/root', 'volume-1;reboot'):
             self.refuses('not the name of a logical volume of the service', store.create,
                          base.StoredVolume('x', name, 1, 'tested'))
         self.assertEqual({POOL}, set(self.machine.volumes()))
 
-    def test_what_is_made_carries_the_tag(self):
+    def test_created_volumes_have_tag(self):
         self.machine.change(size=16 * units.GIB)
         for lvm_type in ('thin', 'thick'):
             store = self.machine.store(lvm_type)
@@ -190,9 +190,9 @@ class StrangersTest(LvmTest):
 
 
 class FullTest(LvmTest):
-    """No room is reported before anything is done."""
+    """Lack of space, which is reported before anything is changed."""
 
-    def test_a_pool_near_full_takes_nothing_and_serves_on(self):
+    def test_nearly_full_pool_rejects_writes_and_keeps_serving(self):
         store = self.machine.store('thin')
         volume = self.volume()
         snapshot = self.snapshot(volume)
@@ -213,7 +213,7 @@ class FullTest(LvmTest):
             self.assertEqual('down', pool.capabilities['backend_state'])
             self.assertRegex(pool.capabilities['backend_state_reason'], words)
 
-    def test_a_pool_is_warned_of_once_when_it_fills(self):
+    def test_filling_pool_logged_once_per_level(self):
         store = self.machine.store('thin')
         self.assertNotIn('backend_state', store.pools()[0].capabilities)
         for percent, level in ((81.0, 'WARNING'), (95.0, 'ERROR')):
@@ -229,13 +229,13 @@ class FullTest(LvmTest):
         with self.assertLogs(THIN_LOG, 'WARNING'):
             store.pools()
 
-    def test_free_room_of_a_pool_is_what_lvm_says(self):
+    def test_free_space_of_pool_from_lvm(self):
         self.machine.change(POOL, data_percent=25.0)
         [pool] = self.machine.store('thin').pools()
         self.assertEqual((4.0, 3.0), (pool.capabilities['total_capacity_gb'],
                                       pool.capabilities['free_capacity_gb']))
 
-    def test_lvms_own_word_that_there_is_no_room(self):
+    def test_lvm_full_error_translated(self):
         store = self.machine.store('thin', full_percent=101)
         self.machine.change(POOL, data_percent=100.0)
         self.refuses('Cannot allocate 1 GiB: lvm lvcreate: .*reached threshold; extend the thin '
@@ -245,24 +245,24 @@ class FullTest(LvmTest):
         self.refuses('add a disk', thick.create, self.volume(), kind=errors.BackendFull)
         self.assertEqual({POOL}, set(self.machine.volumes()))
 
-    def test_a_pool_that_is_ill_takes_nothing(self):
+    def test_unhealthy_pool_rejects_create(self):
         self.machine.change(POOL, health='metadata_read_only')
         self.refuses('is unhealthy .metadata_read_only', self.machine.store('thin').create,
                      self.volume(), kind=errors.BackendFull)
 
-    def test_a_pool_is_given_away_only_so_many_times(self):
+    def test_overcommit_limit_of_pool_enforced(self):
         store = self.machine.store('thin')
         store.create(self.volume(16))
         self.refuses('has allocated 16 of 16 GiB', store.create, self.volume(),
                      kind=errors.BackendFull)
 
-    def test_what_is_reserved_is_not_given(self):
+    def test_reserved_percentage_leaves_no_space(self):
         for lvm_type in ('thin', 'thick'):
             store = self.machine.store(lvm_type, reserved_percentage=100)
             self.refuses('available|of 0 GiB', store.create, self.volume(),
                          kind=errors.BackendFull)
 
-    def test_a_thick_clone_without_room_leaves_its_source_and_nothing_else(self):
+    def test_thick_clone_without_space_leaves_nothing(self):
         store = self.machine.store('thick', volume_clear='none')
         volume = self.volume()
         store.create(volume)
@@ -274,9 +274,9 @@ class FullTest(LvmTest):
 
 
 class InUseTest(LvmTest):
-    """What somebody holds open keeps its name and its bytes."""
+    """Logical volumes in use, which keep their name and their data."""
 
-    def test_a_volume_in_use_is_not_deleted(self):
+    def test_delete_of_volume_in_use_rejected(self):
         for lvm_type in ('thin', 'thick'):
             store = self.machine.store(lvm_type)
             volume = self.volume()
@@ -286,7 +286,7 @@ class InUseTest(LvmTest):
                 self.refuses('is in use; stop the process .*lsblk', store.delete, volume)
             self.assertEqual(before, self.machine.dump())
 
-    def test_a_volume_that_is_taken_in_the_last_moment_is_not_deleted(self):
+    def test_delete_rejected_if_volume_opened_meanwhile(self):
         for lvm_type, verb in (('thin', 'lvremove'), ('thick', 'lvchange')):
             store = self.machine.store(lvm_type)
             volume = self.volume()
@@ -297,7 +297,7 @@ class InUseTest(LvmTest):
             self.machine.fault(verb, None)
             self.assertEqual(before, self.machine.dump())
 
-    def test_a_thick_volume_is_kept_by_its_snapshots(self):
+    def test_delete_of_thick_volume_with_snapshots_rejected(self):
         store = self.machine.store('thick')
         volume = self.volume()
         snapshot = self.snapshot(volume)
@@ -310,7 +310,7 @@ class InUseTest(LvmTest):
 
 class LostDiskTest(LvmTest):
 
-    def test_nothing_is_made_and_the_remedy_is_named(self):
+    def test_create_with_missing_disk_rejected_with_remedy(self):
         store = self.machine.store('thin')
         volume = self.volume()
         store.create(volume)
@@ -322,7 +322,7 @@ class LostDiskTest(LvmTest):
         [pool] = store.pools()
         self.assertRegex(pool.capabilities['backend_state_reason'], '1 disks of volume group vg')
 
-    def test_a_volume_on_a_lost_disk_is_neither_used_nor_wiped(self):
+    def test_volume_on_missing_disk_neither_exported_nor_wiped(self):
         store = self.machine.store('thick')
         volume = self.volume()
         store.create(volume)
@@ -344,7 +344,7 @@ class UncertainTest(LvmTest):
         with self.machine.state() as state:
             return caught.exception, state.pop('hung', None)
 
-    def test_a_command_that_hangs_is_ended_and_may_be_repeated(self):
+    def test_hanging_command_killed_and_uncertain(self):
         volume = self.volume()
         self.machine.fault('lvcreate', 'hang')
         for seconds in TIMEOUTS:
@@ -360,13 +360,13 @@ class UncertainTest(LvmTest):
         self.machine.store('thin').create(volume)
         self.assertIn(volume.name, self.machine.volumes())
 
-    def test_what_lvm_never_said_before_is_uncertain(self):
+    def test_unknown_lvm_error_uncertain(self):
         self.machine.fault('lvcreate', 'the moon is full')
         self.refuses('exited with status 5: the moon is full', self.machine.store('thin').create,
                      self.volume(), kind=errors.BackendUncertain)
 
 
-    def test_a_refusal_half_way_is_no_proof_that_nothing_happened(self):
+    def test_partial_delete_of_snapshot_uncertain(self):
         volume = self.volume()
         snapshot = self.snapshot(volume)
         store = self.machine.store('thick')
@@ -382,7 +382,7 @@ class UncertainTest(LvmTest):
         self.assertEqual({POOL, 'deleted'}, {name if name == POOL else name.partition('-')[0]
                                              for name in self.machine.volumes()})
 
-    def test_a_revert_of_a_volume_taken_in_the_last_moment_leaves_all_as_it_was(self):
+    def test_revert_of_volume_opened_meanwhile_changes_nothing(self):
         store, volume = self.machine.store('thin'), self.volume()
         snapshot = self.snapshot(volume)
         store.create(volume)
@@ -395,7 +395,7 @@ class UncertainTest(LvmTest):
 
 class WipeTest(LvmTest):
 
-    def test_a_deleted_thick_volume_is_renamed_at_once_and_wiped_later(self):
+    def test_deleted_thick_volume_renamed_and_wiped_later(self):
         store = self.machine.store('thick')
         volume = self.volume()
         store.create(volume)
@@ -405,7 +405,7 @@ class WipeTest(LvmTest):
         self.assertEqual(3.0, store.pools()[0].capabilities['free_capacity_gb'])
 
     @exhaustive.only
-    def test_a_second_wipes_no_more_than_it_may(self):
+    def test_wipe_limited_by_bandwidth(self):
         store = self.machine.store('thick', volume_clear_bandwidth=256)
         volume = self.volume(2)
         store.create(volume)
@@ -420,7 +420,7 @@ class WipeTest(LvmTest):
                 self.assertEqual(units.GIB, self.machine.volumes()[deleted]['size'])
         self.assertEqual(8, rounds)
 
-    def test_without_clearing_the_room_is_back_at_once(self):
+    def test_delete_without_clearing_frees_space_at_once(self):
         store = self.machine.store('thick', volume_clear='none')
         volume = self.volume()
         store.create(volume)
@@ -431,14 +431,14 @@ class WipeTest(LvmTest):
         store.delete(volume)
         self.assertEqual({POOL}, set(self.machine.volumes()))
 
-    def test_what_waited_goes_at_once_when_clearing_is_switched_off(self):
+    def test_pending_wipes_freed_when_clearing_disabled(self):
         store, volume = self.machine.store('thick'), self.volume()
         store.create(volume)
         store.delete(volume)
         self.machine.store('thick', volume_clear='none').wipe()
         self.assertEqual({POOL}, set(self.machine.volumes()))
 
-    def test_what_fails_is_logged_once_and_taken_up_again_a_minute_later(self):
+    def test_failed_wipe_logged_once_and_retried(self):
         store = self.machine.store('thick')
         volume = self.volume()
         store.create(volume)

@@ -1,4 +1,4 @@
-"""What a driver declares is what the kit has proved, or it fails; and what is reported of it."""
+"""Conformance report, which compares declared with proved capabilities."""
 import contextlib
 import io
 import types
@@ -35,9 +35,9 @@ class ExamineTestCase(unittest.TestCase):
 
 
 class EqualTest(ExamineTestCase):
-    """Both ways: what cannot be done is not declared, and what can be done is."""
+    """Equality of declared and proved capabilities."""
 
-    def test_a_sound_driver(self):
+    def test_sound_driver_passes(self):
         found = self.examined(wrong_drivers.SoundTest)
         self.assertEqual((set(), frozenset(), frozenset()),
                          (self.failed(found), found.unproved(), found.undeclared()))
@@ -47,7 +47,7 @@ class EqualTest(ExamineTestCase):
         self.assertGreater(found.count(report.Outcome.NOT_DECLARED), 0)
         self.assertGreater(found.count(report.Outcome.SKIPPED), 0)
 
-    def test_class_skipped_as_a_whole_runs_nothing_and_fails_nothing(self):
+    def test_skipped_class_runs_and_fails_nothing(self):
         skipped = unittest.skip('no such device here')(
             type('SkippedTest', (wrong_drivers.SoundTest,), {}))
         result = unittest.TestResult()
@@ -55,37 +55,37 @@ class EqualTest(ExamineTestCase):
         self.assertTrue(result.wasSuccessful())
         self.assertEqual(result.testsRun, len(result.skipped))
 
-    def test_what_is_declared_and_cannot_be_done(self):
+    def test_declared_but_failing_capability_reported(self):
         found = self.examined(wrong_drivers.BoasterTest)
         self.assertIn('clone has the bytes of its source and zeros beyond', self.failed(found))
         self.assertEqual({'clone'}, found.unproved())
 
-    def test_what_is_declared_and_not_proved(self):
+    def test_declared_but_unproved_capability_reported(self):
         found = self.examined(wrong_drivers.PromisingTest, only='wipe')
         self.assertLessEqual({'wipe', 'discard'}, found.unproved())
 
-    def test_a_part_of_a_capability(self):
+    def test_partly_supported_capability_fails(self):
         found = self.examined(wrong_drivers.HalfTest, only='check_may')
         self.assertEqual({'check may be repeated'}, self.failed(found))
         self.assertIn('delete_snapshot', found.behaviours[0].why)
 
-    def test_what_a_pool_says_of_itself(self):
+    def test_false_pool_capabilities_fail(self):
         found = self.examined(wrong_drivers.LimiterTest, only='quality_of_service')
         self.assertEqual(1, len(self.failed(found)))
         found = self.examined(wrong_drivers.ThickTest, only='says_that_it_is_thin')
         self.assertEqual(1, len(self.failed(found)))
 
-    def test_what_is_said_of_paths(self):
+    def test_missing_portals_fail(self):
         found = self.examined(wrong_drivers.OnePathedTest, only='same_portals')
         self.assertEqual(1, len(self.failed(found)))
 
-    def test_what_can_be_done_and_is_not_declared(self):
+    def test_undeclared_discard_fails(self):
         self.need_tgt()
         found = self.examined(wrong_drivers.ShyTest, only='given_back')
         self.assertEqual({'what a host unmaps is given back if declared and only then'},
                          self.failed(found))
 
-    def test_what_hosts_do_not_see_and_is_declared(self):
+    def test_declared_but_missing_reservations_fail(self):
         self.need_tgt()
         found = self.examined(wrong_drivers.DividedTest, only='reservations')
         self.assertEqual(
@@ -98,7 +98,7 @@ class EqualTest(ExamineTestCase):
 
 
 class ClassTest(unittest.TestCase):
-    """A class that unittest runs by itself fails too, not only the command."""
+    """Contract class run by unittest, which fails like the command."""
 
     def run_class(self, kind):
         result = unittest.TestResult()
@@ -118,18 +118,18 @@ class ClassTest(unittest.TestCase):
 
         return Kind
 
-    def test_equal(self):
+    def test_class_with_equal_capabilities_passes(self):
         result, said = self.run_class(self.kind_that(['clone'], ['clone']))
         self.assertTrue(result.wasSuccessful(), result.errors)
         self.assertEqual('conformance: Kind: 1 behaviours: 1 proved, 0 not declared, 0 skipped, '
                          '0 failed\nconformance: Kind: declared: clone; proved: clone\n', said)
 
-    def test_declared_and_not_proved(self):
+    def test_class_with_unproved_capability_fails(self):
         result, said = self.run_class(self.kind_that(['clone', 'wipe', 'daemon'], ['clone']))
         self.assertIn('declares unproved capabilities: wipe', result.errors[0][1])
         self.assertIn('declared and not proved: wipe\n', said)
 
-    def test_proved_and_not_declared(self):
+    def test_class_with_undeclared_capability_fails(self):
         result, said = self.run_class(self.kind_that([], ['wipe']))
         self.assertIn('supports undeclared capabilities: wipe', result.errors[0][1])
         self.assertIn('proved and not declared: wipe\n', said)
@@ -143,7 +143,7 @@ class CommandTest(unittest.TestCase):
             code = command.main(words)
         return code, said.getvalue()
 
-    def test_the_behaviours_have_names_and_are_many(self):
+    def test_list_names_unique_behaviours(self):
         code, said = self.said('--list')
         self.assertEqual(0, code)
         names = [line.strip() for line in said.splitlines() if line.startswith('  ')]
@@ -151,12 +151,12 @@ class CommandTest(unittest.TestCase):
         self.assertGreaterEqual(len(names), _FEWEST)
         self.assertIn('SnapshotContract: snapshot has the bytes of its moment', names)
 
-    def test_every_capability_is_proved_by_some_part(self):
+    def test_every_capability_provable(self):
         provable = {name for parts in command.KITS.values() for part in parts
                     for kind in part.__mro__ for name in vars(kind).get('provable', ())}
         self.assertEqual(set(base.CAPABILITIES), provable)
 
-    def test_a_wrong_driver_ends_with_one(self):
+    def test_wrong_driver_exits_with_status_1(self):
         code, said = self.said('blockattach.tests.conformance.wrong_drivers_on_trial')
         self.assertEqual(1, code)
         self.assertIn('Boaster\n', said)

@@ -1,4 +1,4 @@
-"""tgt keeps the target's contract, before real initiators."""
+"""Contract of the tgt target with real initiators."""
 import dataclasses
 import os
 
@@ -15,7 +15,7 @@ from blockattach.tests.conformance import settings
 
 
 class Tgt(target.TargetBase):
-    """A tgtd of its own for each test."""
+    """One tgtd per test."""
 
     def make(self) -> tgt.TgtTarget:
         if not hasattr(self, 'settings'):
@@ -54,7 +54,7 @@ class Tgt(target.TargetBase):
 
 
 class TgtAdoptionTest(Tgt):
-    """A target of another service, open to all who know its credential, is adopted."""
+    """Adoption of a target of another service, whose hosts share a credential."""
 
     def setUp(self):
         super().setUp()
@@ -93,7 +93,7 @@ class TgtAdoptionTest(Tgt):
         return connection.difference(wanted, [
             grant for export in self.target.exports() for grant in export.grants])
 
-    def test_sessions_go_on_and_nobody_else_gets_in(self):
+    def test_adopted_sessions_continue_and_others_refused(self):
         before = self.seen()
         self.assertEqual(2, len(self.differences(*self.wanted)[0]))
         for grant in self.wanted:
@@ -105,7 +105,7 @@ class TgtAdoptionTest(Tgt):
         self.assertEqual(before, self.seen())
         self.assertRaises(initiator.LoginRefused, self.open, 'iqn.2026-01.org.example:other')
 
-    def test_one_that_goes_leaves_the_other(self):
+    def test_revoke_of_adopted_host_keeps_other(self):
         for grant in self.wanted:
             self.target.grant(self.offered, grant)
         first, second = self.wanted
@@ -116,14 +116,14 @@ class TgtAdoptionTest(Tgt):
         self.target.revoke(self.offered.volume_id, second.initiator)
         self.assertEqual((), self.client.targets())
 
-    def test_a_new_host_has_a_target_of_its_own(self):
+    def test_new_host_gets_own_target(self):
         self.target.grant(self.offered, self.wanted[0])
         new = self.a_grant(self.offered, 7)
         made = self.target.grant(self.offered, new)
         self.assertNotEqual(self.found.target_name, made.target_name)
         self.sessions[0].write(0, 4096, 0x33)
 
-    def test_what_is_lost_is_made_anew_under_its_name(self):
+    def test_lost_adopted_target_recreated_under_its_name(self):
         for grant in self.wanted:
             self.target.grant(self.offered, grant)
         self.target.unexport(self.offered.volume_id)

@@ -1,4 +1,4 @@
-"""A tgtd of our own: started, found again, crashed, stopped; and what half-made targets become."""
+"""Own tgtd: start, reuse, crash and stop, and recovery of unfinished targets."""
 import dataclasses
 import os
 import secrets
@@ -50,7 +50,7 @@ class TgtDaemonTest(test_tgt.Tgt, target.DaemonContract):
     def crash(self) -> None:
         _kill(self.target._client())
 
-    def test_a_grant_that_outlives_a_crash_serves_its_session_again(self) -> None:
+    def test_session_continues_after_tgtd_crash_and_grant(self) -> None:
         export, real = self.an_export(), self.host()
         grant = self.a_grant(export)
         made = self.target.grant(export, grant)
@@ -66,7 +66,7 @@ class TgtDaemonTest(test_tgt.Tgt, target.DaemonContract):
 
 
 class TgtdTest(test_tgt.Tgt):
-    """The process."""
+    """Process of tgtd."""
 
     def daemon(self, **changes: object) -> tgtd.Tgtd:
         state = dataclasses.replace(self.settings, **changes)
@@ -75,7 +75,7 @@ class TgtdTest(test_tgt.Tgt):
         self.addCleanup(made.stop)
         return made
 
-    def test_a_restart_takes_up_the_grants_where_initiators_look_for_them(self) -> None:
+    def test_restart_restores_grants_at_same_portal(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export)
         made = self.target.grant(export, grant)
@@ -83,7 +83,7 @@ class TgtdTest(test_tgt.Tgt):
         self.target.start()
         self.assertEqual(made, self.target.grant(export, grant))
 
-    def test_the_first_free_port_is_taken_and_remembered(self) -> None:
+    def test_first_free_port_taken_and_remembered(self) -> None:
         one = self.daemon(state_dir=settings.folder(self), target_port=0)
         other_dir = settings.folder(self)
         other = self.daemon(state_dir=other_dir, target_port=0)
@@ -95,13 +95,13 @@ class TgtdTest(test_tgt.Tgt):
         again = self.daemon(state_dir=other_dir, target_port=0)
         self.assertEqual(sorted(portals), sorted(again.portals()))
 
-    def test_it_listens_where_configured_and_nowhere_else(self) -> None:
+    def test_tgtd_listens_on_configured_portals_only(self) -> None:
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         self.assertEqual(self.portals(), made.portals)
         self.assertEqual(sorted(made.portals), sorted(self.target._client().portals()))
 
-    def test_a_port_that_was_changed_is_changed_live(self) -> None:
+    def test_changed_port_applied_live(self) -> None:
         pid = self.target._client().pid()
         port = settings.free_port()
         moved = self.daemon(target_port=port)
@@ -109,14 +109,14 @@ class TgtdTest(test_tgt.Tgt):
         self.assertEqual(pid, moved.client().pid())
         self.assertEqual(sorted(self.portals(port)), sorted(moved.client().portals()))
 
-    def test_an_address_that_was_taken_away_is_left_live(self) -> None:
+    def test_removed_address_applied_live(self) -> None:
         pid = self.target._client().pid()
         narrowed = self.daemon(target_secondary_ip_addresses=())
         narrowed.start()
         self.assertEqual(pid, narrowed.client().pid())
         self.assertEqual(self.portals()[:1], narrowed.client().portals())
 
-    def test_a_port_that_is_not_free_at_every_address_is_not_taken(self) -> None:
+    def test_port_used_at_one_address_skipped(self) -> None:
         one = self.daemon(state_dir=settings.folder(self), target_port=0,
                           target_secondary_ip_addresses=())
         one.start()
@@ -131,7 +131,7 @@ class TgtdTest(test_tgt.Tgt):
             self.assertEqual(1, len(ports))
             self.assertNotIn(str(port), ports)
 
-    def test_a_new_service_finds_the_living_one(self) -> None:
+    def test_running_tgtd_reused(self) -> None:
         pid = self.target._client().pid()
         found = self.daemon()
         found.start()
@@ -139,7 +139,7 @@ class TgtdTest(test_tgt.Tgt):
         found.stop()
         self.assertFalse(self.target.running())
 
-    def test_looking_for_it_while_others_speak_leaves_no_connection(self) -> None:
+    def test_status_check_leaves_no_connection(self) -> None:
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         address, _, port = made.portals[0].rpartition(':')
@@ -154,7 +154,7 @@ class TgtdTest(test_tgt.Tgt):
             # The portals, its own socket and the half login; the last one may be on its way out.
             self.assertLessEqual(_sockets(*pids), len(self.portals()) + 2 + 1)
 
-    def test_it_outlives_a_killed_service_and_its_interrupts(self) -> None:
+    def test_tgtd_survives_killed_service_and_sigint(self) -> None:
         state_dir = settings.folder(self)
         after = self.daemon(state_dir=state_dir, target_port=0)
         starter = subprocess.Popen(
@@ -168,7 +168,7 @@ class TgtdTest(test_tgt.Tgt):
         after.start()
         self.assertEqual(pid, after.client().pid())
 
-    def test_a_port_in_use_is_reported_and_nothing_is_left_running(self) -> None:
+    def test_port_in_use_reported_and_nothing_left_running(self) -> None:
         with socket.socket() as taken:
             taken.bind(('127.0.0.1', 0))
             taken.listen()
@@ -179,18 +179,18 @@ class TgtdTest(test_tgt.Tgt):
         refused.stop()
         self.assertFalse(refused.running())
 
-    def test_an_address_of_another_host_is_reported(self) -> None:
+    def test_foreign_address_reported(self) -> None:
         refused = self.daemon(state_dir=settings.folder(self), target_ip_address='192.0.2.1')
         with self.assertRaisesRegex(errors.ConfigurationError, '192.0.2.1'):
             refused.start()
 
-    def test_without_the_program_the_package_is_named(self) -> None:
+    def test_missing_tgtd_names_package(self) -> None:
         missing = self.daemon(state_dir=settings.folder(self), target_port=settings.free_port())
         with (mock.patch('shutil.which', return_value=None),
               self.assertRaisesRegex(errors.ConfigurationError, 'package tgt')):
             missing.start()
 
-    def test_a_state_directory_too_long_for_a_socket_is_served_from_elsewhere(self) -> None:
+    def test_long_state_directory_uses_runtime_directory(self) -> None:
         state_dir = os.path.join(settings.folder(self), 'long' * 30)
         runtime = settings.folder(self)
         first = self.daemon(state_dir=state_dir, target_port=settings.free_port())
@@ -205,7 +205,7 @@ class TgtdTest(test_tgt.Tgt):
             second.stop()
         self.assertFalse(first.running())
 
-    def test_a_pid_file_of_a_stranger_ends_nobody(self) -> None:
+    def test_foreign_pid_in_pid_file_not_killed(self) -> None:
         self.target.stop()
         with subprocess.Popen(['sleep', '60']) as stranger:
             with open(f'/proc/{stranger.pid}/stat', encoding='utf-8') as file:
@@ -217,7 +217,7 @@ class TgtdTest(test_tgt.Tgt):
             self.assertIsNone(stranger.poll())
             stranger.kill()
 
-    def test_a_given_tgtd_is_used_and_neither_started_nor_stopped(self) -> None:
+    def test_given_tgtd_used_but_not_managed(self) -> None:
         given = dataclasses.replace(self.settings, tgt_socket=self.target._client().path,
                                     state_dir=settings.folder(self))
         user = tgt.TgtTarget(given)
@@ -234,7 +234,7 @@ class TgtdTest(test_tgt.Tgt):
 
 
 class HalfMadeTest(test_tgt.Tgt):
-    """The service dies between two steps; the next one repeats, or takes back."""
+    """Steps interrupted by the death of the service, which the next process repeats or reverts."""
 
     GRANT_STEPS = ('after_target', 'after_initiator', 'after_account', 'after_lun', 'after_mode',
                    'after_grant')
@@ -247,7 +247,7 @@ class HalfMadeTest(test_tgt.Tgt):
         failpoints.arm(f'drivers.tgt.{step}', crash)
         self.addCleanup(failpoints.disarm, f'drivers.tgt.{step}')
 
-    def test_a_grant_cut_short_gives_no_access_and_a_repeat_completes_it(self) -> None:
+    def test_interrupted_grant_gives_no_access_until_repeated(self) -> None:
         real = self.host()
         for step in self.GRANT_STEPS[:-1]:
             with self.subTest(step=step):
@@ -266,7 +266,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 self.assertEqual(made, self.target.grant(export, grant))
                 self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
 
-    def test_a_grant_cut_short_can_be_taken_back(self) -> None:
+    def test_interrupted_grant_revocable(self) -> None:
         for step in self.GRANT_STEPS[1:]:
             with self.subTest(step=step):
                 export = self.an_export()
@@ -278,7 +278,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 self.target.revoke(export.volume_id, grant.initiator)
                 self.assertEqual((), self.target.exports())
 
-    def test_a_revoke_cut_short_gives_no_access_and_a_repeat_completes_it(self) -> None:
+    def test_interrupted_revoke_gives_no_access_until_repeated(self) -> None:
         real = self.host()
         for step in self.REVOKE_STEPS:
             with self.subTest(step=step):
@@ -303,7 +303,7 @@ class HalfMadeTest(test_tgt.Tgt):
                 self.assertTrue(real.can_log_in(made, grant.initiator, again.credential))
                 self.target.unexport(export.volume_id)
 
-    def test_a_target_that_lost_its_account_is_found_and_repaired(self) -> None:
+    def test_target_without_account_repaired(self) -> None:
         real = self.host()
         export = self.an_export()
         grant = self.a_grant(export)
@@ -315,7 +315,7 @@ class HalfMadeTest(test_tgt.Tgt):
         self.assertFalse(real.can_log_in(made, grant.initiator, None))
         self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
 
-    def test_an_account_that_another_target_uses_is_never_taken_from_it(self) -> None:
+    def test_account_of_other_target_rejected(self) -> None:
         real = self.host()
         export = self.an_export()
         grant = self.a_grant(export)
@@ -328,7 +328,7 @@ class HalfMadeTest(test_tgt.Tgt):
         self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
         self.assertFalse(real.can_log_in(made, grant.initiator, None))
 
-    def test_target_of_an_earlier_release_admits_both_forms_and_keeps_its_session(self) -> None:
+    def test_target_of_earlier_release_admits_both_spellings(self) -> None:
         real = self.host()
         export = self.an_export()
         grant = self.a_grant(export)
@@ -352,13 +352,13 @@ class HalfMadeTest(test_tgt.Tgt):
         self.assertTrue(session.can_write(0, 4096, 1))
         self.assertTrue(real.can_log_in(made, grant.initiator, grant.credential))
 
-    def test_a_device_that_is_not_there_is_refused_and_leaves_nothing(self) -> None:
+    def test_missing_device_rejected_and_leaves_nothing(self) -> None:
         export = dataclasses.replace(self.an_export(), device='/dev/null/volume')
         with self.assertRaises(errors.BackendRefused):
             self.target.grant(export, self.a_grant(export))
         self.assertEqual((), self.target.exports())
 
-    def test_a_name_that_smuggles_a_parameter_is_refused(self) -> None:
+    def test_parameters_in_initiator_name_rejected(self) -> None:
         export = self.an_export()
         for name in ('iqn.a:b,initiator-address=ALL', 'iqn.a:b initiator-name=c', 'iqn.a:b\n', ''):
             with self.assertRaises(errors.BackendRefused):
@@ -366,7 +366,7 @@ class HalfMadeTest(test_tgt.Tgt):
                                                               initiator=name))
         self.assertEqual((), self.target.exports())
 
-    def test_targets_of_others_are_left_out_and_left_alone(self) -> None:
+    def test_foreign_targets_hidden_and_kept(self) -> None:
         client = self.target._client()
         client.add_target(7, 'iqn.2026-01.org.example:somebody')
         export = self.an_export()
@@ -376,7 +376,7 @@ class HalfMadeTest(test_tgt.Tgt):
         self.assertEqual(['iqn.2026-01.org.example:somebody'],
                          [found.name for found in client.targets()])
 
-    def test_a_number_that_a_stranger_holds_is_passed_over(self) -> None:
+    def test_target_id_of_foreign_target_skipped(self) -> None:
         client = self.target._client()
         export = self.an_export()
         grant = self.a_grant(export)

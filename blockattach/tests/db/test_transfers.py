@@ -1,4 +1,4 @@
-"""Transfers: what two writers at once may do, on every database."""
+"""Transfers in the database: concurrent writers, lost commits and quotas."""
 
 import sqlalchemy as sa
 
@@ -26,7 +26,7 @@ class RaceTest(base.DatabaseTestCase):
     def offer(self, volume):
         return transfers.create(self.database, volume, None, False, domain.seal('key'))
 
-    def test_of_two_projects_one_gets_the_volume(self):
+    def test_concurrent_accepts_succeed_once(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             made = self.offer(volume)
@@ -39,7 +39,7 @@ class RaceTest(base.DatabaseTestCase):
             self.assertEqual(OTHERS[outcomes.index('done')],
                              volume_queries.get(self.database, volume.id).project_id)
 
-    def test_a_volume_is_offered_or_attached_and_never_both(self):
+    def test_concurrent_offer_and_reserve_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             outcomes = base.at_once(
@@ -49,7 +49,7 @@ class RaceTest(base.DatabaseTestCase):
             refused = [one for one in outcomes if isinstance(one, errors.InvalidVolume)]
             self.assertEqual(1, len(refused), outcomes)
 
-    def test_an_offer_is_accepted_or_taken_back(self):
+    def test_concurrent_accept_and_withdraw_exclude_each_other(self):
         for _ in range(ROUNDS):
             volume = make.volume(self.database)
             made = self.offer(volume)
@@ -71,12 +71,12 @@ class LostCommitTest(test_lost_commits.Case):
         self.made = transfers.create(self.database, self.volume, None, False,
                                      domain.seal('key'))
 
-    def test_an_offer_is_taken_back_once(self):
+    def test_withdraw_happens_once_after_lost_commit(self):
         self.cut(breaking.Where.AFTER, lambda: transfers.withdraw(self.broken, self.made))
         now = volume_queries.get(self.database, self.volume.id)
         self.assertEqual(('available', make.PROJECT), (now.status, now.project_id))
 
-    def test_what_another_project_accepts_meanwhile_was_not_taken_back(self):
+    def test_withdraw_fails_if_accepted_after_lost_commit(self):
         connections = []
 
         def accept(connection):
@@ -107,7 +107,7 @@ class QuotaTest(test_quotas.Case):
             return connection.execute(sa.select(models.snapshots.c.project_id).where(
                 models.snapshots.c.id == snapshot_id)).scalar_one()
 
-    def test_snapshots_go_with_their_volume(self):
+    def test_accept_counts_snapshots_for_quota(self):
         made = make.volume(self.database, size_gb=2)
         mine = self.snapshot(made)
         offered = self.offer(made)
@@ -122,7 +122,7 @@ class QuotaTest(test_quotas.Case):
         self.assertEqual({}, self.used())
         self.assertEqual((4, 0), self.used(OTHERS[0])['gigabytes'])
 
-    def test_accept_counts_a_snapshot_for_the_type_that_its_volume_had(self):
+    def test_accept_counts_snapshot_for_its_own_type(self):
         made, former = make.volume(self.database, size_gb=2), make.volume_type(self.database)
         mine = self.snapshot(made)
         with self.database.writer() as connection:
@@ -134,7 +134,7 @@ class QuotaTest(test_quotas.Case):
                      self.accept, offered)
         self.assertEqual(make.PROJECT, self.owner(mine))
 
-    def test_accept_of_a_volume_with_attachments_rejected(self):
+    def test_accept_of_attached_volume_rejected(self):
         made = make.volume(self.database)
         offered = self.offer(made)
         with self.database.writer() as connection:
@@ -142,7 +142,7 @@ class QuotaTest(test_quotas.Case):
         self.assertRaises(errors.InvalidVolume, self.accept, offered)
         self.assertEqual(make.PROJECT, volume_queries.get(self.database, made.id).project_id)
 
-    def test_accept_leaves_snapshots_of_a_third_project_and_logs_their_number(self):
+    def test_accept_keeps_and_logs_foreign_snapshots(self):
         made = make.volume(self.database)
         mine = self.snapshot(made)
         offered = self.offer(made, no_snapshots=True)
@@ -155,7 +155,7 @@ class QuotaTest(test_quotas.Case):
             self.accept(again, OTHERS[1])
         self.assertEqual(make.PROJECT, self.owner(mine))
 
-    def test_snapshots_stay(self):
+    def test_accept_without_snapshots_keeps_their_project(self):
         made = make.volume(self.database, size_gb=2)
         mine = self.snapshot(made, status='creating')
         self.limit(quota_gigabytes=2, quota_snapshots=0)
@@ -163,7 +163,7 @@ class QuotaTest(test_quotas.Case):
         self.assertEqual(make.PROJECT, self.owner(mine))
         self.assertEqual(OTHERS[0], volume_queries.get(self.database, made.id).project_id)
 
-    def test_a_snapshot_at_work_holds_its_volume(self):
+    def test_transfer_with_busy_snapshot_rejected(self):
         made = make.volume(self.database)
         mine = self.snapshot(made, status='creating')
         self.assertRaises(errors.InvalidSnapshot, self.offer, made)
@@ -175,19 +175,19 @@ class QuotaTest(test_quotas.Case):
         self.assertRaises(errors.InvalidSnapshot, self.accept, offered)
         self.assertEqual(make.PROJECT, self.owner(mine))
 
-    def test_its_own_project_needs_no_room(self):
+    def test_accept_by_same_project_needs_no_quota(self):
         made = make.volume(self.database)
         offered = self.offer(made)
         self.limit(quota_volumes=1)
         self.accept(offered, make.PROJECT)
 
-    def test_many_at_once_accept_no_more_than_there_may_be(self):
+    def test_concurrent_accepts_stay_within_quota(self):
         offers = [self.offer(make.volume(self.database)) for _ in range(8)]
         self.limit(quota_volumes=3)
         self.assertEqual(3, self.at_once(8, lambda mine: self.accept(offers[mine])))
         self.assertEqual((3, 0), self.used(OTHERS[0])['volumes'])
 
-    def test_accepted_and_made_at_once(self):
+    def test_concurrent_accepts_and_creates_stay_within_quota(self):
         offers = [self.offer(make.volume(self.database)) for _ in range(6)]
         kind = make.volume_type(self.database)
         self.limit(quota_volumes=4)

@@ -21,7 +21,7 @@ class AccessTest(base.DatabaseTestCase):
         super().setUp()
         self.kind = make.volume_type(self.database, 'gold', is_public=False)
 
-    def test_which_projects_have_access(self):
+    def test_type_access_added_and_removed(self):
         type_access.add(self.database, self.kind.id, OTHER)
         type_access.add(self.database, self.kind.id, ONE)
         self.assertEqual([ONE, OTHER], type_access.projects(self.database, self.kind.id))
@@ -30,7 +30,7 @@ class AccessTest(base.DatabaseTestCase):
             (project, volume_types.has_access(self.database, self.kind.id, project))
             for project in (ONE, OTHER, None)])
 
-    def test_what_is_refused(self):
+    def test_invalid_type_access_rejected(self):
         type_access.add(self.database, self.kind.id, ONE)
         self.assertRaises(errors.VolumeTypeAccessExists, type_access.add, self.database,
                           self.kind.id, ONE)
@@ -43,7 +43,7 @@ class AccessTest(base.DatabaseTestCase):
             self.assertRaises(errors.VolumeTypeNotFound, verb, self.database, self.kind.id, ONE)
         self.assertEqual([], type_access.projects(self.database, self.kind.id))
 
-    def test_which_are_listed(self):
+    def test_types_listed_by_access(self):
         type_access.add(self.database, self.kind.id, ONE)
         make.volume_type(self.database, 'hidden', is_public=False)
 
@@ -61,7 +61,7 @@ class AccessTest(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class DefaultTest(base.DatabaseTestCase):
 
-    def test_the_type_of_a_project_goes_before_the_configured_one(self):
+    def test_project_default_type_precedes_configured_default(self):
         kind = make.volume_type(self.database, 'gold')
         default_types.change(self.database, ONE, kind.id)
         self.assertEqual(['gold', make.DEFAULT_TYPE, make.DEFAULT_TYPE, 'gold'], [
@@ -71,7 +71,7 @@ class DefaultTest(base.DatabaseTestCase):
         with self.assertRaisesRegex(errors.VolumeTypeNameNotFound, 'lost'):
             volume_types.default(self.database, OTHER, 'lost')
 
-    def test_it_is_changed_and_removed(self):
+    def test_default_type_changed_and_removed(self):
         first, second = (make.volume_type(self.database) for _ in range(2))
         for kind in (first, second, second):
             default_types.change(self.database, ONE, kind.id)
@@ -90,13 +90,13 @@ class DefaultTest(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class RaceTest(test_races.Case):
 
-    def test_of_many_one_gives_access(self):
+    def test_concurrent_type_access_added_once(self):
         kind = make.volume_type(self.database, is_public=False)
         made, refused = self.split(self.at_once([
             lambda database: type_access.add(database, kind.id, ONE)] * MANY))
         self.assertEqual(([None], [errors.VolumeTypeAccessExists] * (MANY - 1)), (made, refused))
 
-    def test_a_type_goes_or_is_a_default(self):
+    def test_concurrent_delete_and_default_of_type_exclude_each_other(self):
         for _ in range(ROUNDS):
             kind = make.volume_type(self.database)
             *answers, gone = self.at_once([

@@ -1,4 +1,4 @@
-"""Settings of a volume: what two writers at once leave, and what a change writes."""
+"""Settings of a volume: concurrent updates, and the columns that an update writes."""
 import functools
 import threading
 
@@ -25,7 +25,7 @@ class ChangeTest(base.DatabaseTestCase):
     def read(self):
         return volume_queries.get(self.database, self.volume.id)
 
-    def test_what_several_add_at_once_is_all_there(self):
+    def test_concurrent_metadata_updates_keep_each_key(self):
         barrier = threading.Barrier(WRITERS)
 
         def add(number):
@@ -41,7 +41,7 @@ class ChangeTest(base.DatabaseTestCase):
         self.assertEqual({'a', 'c', *(f'k{number}' for number in range(WRITERS))},
                          self.read().metadata.keys())
 
-    def test_an_error_of_the_change_leaves_all_as_it_was(self):
+    def test_failed_metadata_update_changes_nothing(self):
         def refuse(now):
             self.assertEqual({'a': 'b', 'c': 'd'}, now)
             raise errors.PreconditionFailed
@@ -50,7 +50,7 @@ class ChangeTest(base.DatabaseTestCase):
                           self.database, self.volume, refuse)
         self.assertEqual({'a': 'b', 'c': 'd'}, self.read().metadata)
 
-    def test_the_two_kinds_are_apart_and_of_one_volume(self):
+    def test_metadata_and_image_metadata_separate_per_volume(self):
         other = make.volume(self.database, metadata={'a': 'b'})
         volume_settings.change_image_metadata(self.database, self.volume,
                                               lambda now: {'a': 'of the image', 'x': 'é' * 9000})
@@ -61,7 +61,7 @@ class ChangeTest(base.DatabaseTestCase):
         found = volume_queries.get(self.database, other.id)
         self.assertEqual(({'a': 'b'}, {}), (found.metadata, found.image_metadata))
 
-    def test_a_volume_that_is_gone(self):
+    def test_settings_of_deleted_volume_not_found(self):
         gone = make.volume(self.database)
         with self.database.writer() as connection:
             connection.exec_driver_sql(
@@ -73,7 +73,7 @@ class ChangeTest(base.DatabaseTestCase):
                 lambda: volume_settings.change_image_metadata(self.database, gone, dict)):
             self.assertRaises(errors.VolumeNotFound, act)
 
-    def test_what_an_update_does_not_name_stays(self):
+    def test_update_keeps_omitted_settings(self):
         changed = volume_settings.update(self.database, self.volume, {'name': 'x'})
         self.assertEqual(self.read(), changed)
         self.assertEqual(('x', {'a': 'b', 'c': 'd'}), (changed.name, changed.metadata))

@@ -1,4 +1,4 @@
-"""Encryption of volume types: what is kept, what a type in use refuses, and many at once."""
+"""Encryption of volume types: rows, rejections for types in use, and concurrent requests."""
 import sqlalchemy as sa
 
 from blockattach.storage import errors
@@ -38,7 +38,7 @@ class LifecycleTest(base.DatabaseTestCase):
                 'SELECT volume_type_id, deleted, deleted_at, live_volume_type_id '
                 'FROM volume_type_encryptions ORDER BY created_at')).all()
 
-    def test_what_was_written_is_read(self):
+    def test_type_encryption_read_as_written(self):
         self.assertIsNone(self.found())
         made = self.create()
         self.assertEqual(
@@ -49,14 +49,14 @@ class LifecycleTest(base.DatabaseTestCase):
         self.assertEqual(made, volume_types.get(self.database, self.kind.id).encryption)
         self.assertIsNone(make.volume_type(self.database).encryption)
 
-    def test_a_type_has_one(self):
+    def test_second_encryption_of_type_rejected(self):
         first = self.create()
         with self.assertRaisesRegex(errors.VolumeTypeEncryptionExists,
                                     f'for type {self.kind.id} already exists'):
             self.create()
         self.assertEqual(first, self.found())
 
-    def test_what_is_not_named_stays(self):
+    def test_update_keeps_omitted_encryption_fields(self):
         made = self.create()
         other = self.create(make.volume_type(self.database))
         volume_types.update_encryption(self.database, self.kind.id, made.id, {'cipher': None})
@@ -68,7 +68,7 @@ class LifecycleTest(base.DatabaseTestCase):
         self.assertIsNotNone(found.updated_at)
         self.assertEqual(other, self.found(other.volume_type_id))
 
-    def test_a_removed_one_is_history_and_another_may_follow(self):
+    def test_deleted_encryption_kept_as_deleted_row(self):
         first = self.create()
         volume_types.delete_encryption(self.database, self.kind.id, first.id)
         self.assertIsNone(self.found())
@@ -81,7 +81,7 @@ class LifecycleTest(base.DatabaseTestCase):
         self.assertEqual((False, None, self.kind.id),
                          (bool(live.deleted), live.deleted_at, live.live_volume_type_id))
 
-    def test_it_goes_with_its_type(self):
+    def test_delete_of_type_deletes_encryption(self):
         self.create()
         volume_types.delete(self.database, self.kind.id)
         [gone] = self.rows()
@@ -89,7 +89,7 @@ class LifecycleTest(base.DatabaseTestCase):
         self.assertTrue(gone.deleted)
         self.assertIsNotNone(gone.deleted_at)
 
-    def test_what_is_not_there(self):
+    def test_unknown_type_or_encryption_not_found(self):
         acts = {'update': lambda type_id, named: volume_types.update_encryption(
                     self.database, type_id, named, {'key_size': 1}),
                 'delete': lambda type_id, named: volume_types.delete_encryption(
@@ -111,7 +111,7 @@ class LifecycleTest(base.DatabaseTestCase):
                 act(self.kind.id, another.id)
         self.assertEqual(made, self.found())
 
-    def test_a_type_that_a_live_volume_uses_keeps_its_meaning(self):
+    def test_encryption_change_of_type_in_use_rejected(self):
         volume = make.volume(self.database, kind=self.kind)
         with self.assertRaisesRegex(errors.VolumeTypeInUse, '^Cannot create encryption specs. '
                                                             'Volume type in use.$'):
@@ -134,17 +134,17 @@ class LifecycleTest(base.DatabaseTestCase):
 
 @base.on_chosen_databases
 class VolumeTest(base.DatabaseTestCase):
-    """What a volume has of its type, as it was checked."""
+    """Encryption of a volume by its type as it was checked."""
 
     def draft(self, kind):
         return volumes.Draft(make.PROJECT, make.USER, None, None, 1, kind, make.ZONE, {})
 
-    def test_a_volume_is_encrypted_as_its_type_is(self):
+    def test_volume_encrypted_by_type(self):
         kind = make.encrypted_type(self.database)
         self.assertIs(True, make.volume(self.database, kind=kind).encrypted)
         self.assertIs(False, make.volume(self.database).encrypted)
 
-    def test_a_type_that_has_changed_since_the_check(self):
+    def test_create_with_type_changed_since_check_rejected(self):
         changes = {
             'shared': lambda kind: volume_types.set_extra_specs(self.database, kind.id, SHARED),
             'encrypted': lambda kind: volume_types.create_encryption(
@@ -160,12 +160,12 @@ class VolumeTest(base.DatabaseTestCase):
                 volumes.create(self.database, self.draft(kind), 60)
         self.assertEqual(0, volume_queries.count(self.database, volume_queries.Filters(None)))
 
-    def test_a_type_that_is_called_another_name_is_the_same(self):
+    def test_create_with_type_renamed_since_check_accepted(self):
         kind = make.encrypted_type(self.database)
         volume_types.update(self.database, kind.id, 'other', 'words')
         self.assertTrue(volumes.create(self.database, self.draft(kind), 60).encrypted)
 
-    def test_a_type_that_is_no_longer_public(self):
+    def test_create_with_type_made_private_since_check_rejected(self):
         kind = make.volume_type(self.database)
         volume_types.update(self.database, kind.id, is_public=False)
         with self.assertRaisesRegex(errors.VolumeTypeChanged, kind.id):
@@ -175,7 +175,7 @@ class VolumeTest(base.DatabaseTestCase):
         self.assertEqual(kind.id, volumes.create(self.database, self.draft(private), 60)
                          .volume_type_id)
 
-    def test_a_type_that_is_gone(self):
+    def test_create_with_type_deleted_since_check_not_found(self):
         kind = make.volume_type(self.database)
         volume_types.delete(self.database, kind.id)
         with self.assertRaises(errors.VolumeTypeNotFound):
@@ -196,13 +196,13 @@ class RaceTest(test_races.Case):
         return lambda database: make.volume(database, kind=kind,
                                             own_status=volume_lifecycle.OwnStatus.CREATING)
 
-    def test_of_many_one_encrypts(self):
+    def test_concurrent_encryptions_of_type_succeed_once(self):
         kind = make.volume_type(self.database)
         made, refused = self.split(self.at_once([self.encrypt(kind)] * MANY))
         self.assertEqual([errors.VolumeTypeEncryptionExists] * (MANY - 1), refused)
         self.assertEqual(made, [volume_types.get(self.database, kind.id).encryption])
 
-    def test_volumes_are_what_their_type_says(self):
+    def test_concurrent_create_and_type_change_consistent(self):
         for change in (self.encrypt, self.share):
             for _ in range(ROUNDS):
                 kind = make.volume_type(self.database)
@@ -217,7 +217,7 @@ class RaceTest(test_races.Case):
                     else:
                         self.assertEqual([errors.VolumeTypeChanged] * MANY, refused)
 
-    def test_a_type_becomes_private_or_has_volumes(self):
+    def test_concurrent_create_and_private_type_consistent(self):
         for _ in range(ROUNDS):
             kind = make.volume_type(self.database)
             *answers, _ = self.at_once([
@@ -228,7 +228,7 @@ class RaceTest(test_races.Case):
             self.assertEqual(len(made), volume_queries.totals(
                 self.database, volume_queries.Filters(None, {'volume_type_id': kind.id})).count)
 
-    def test_a_type_goes_or_has_volumes(self):
+    def test_concurrent_create_and_type_delete_exclude_each_other(self):
         for _ in range(ROUNDS):
             kind = make.volume_type(self.database)
             *answers, gone = self.at_once([*[self.use(kind)] * MANY, lambda database, kind=kind:

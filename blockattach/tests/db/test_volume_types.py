@@ -1,4 +1,4 @@
-"""Volume types: names, extra specs, and what a type in use refuses."""
+"""Volume types: names, extra specs, and rejections for types in use."""
 import threading
 
 from blockattach.platform.db import paging
@@ -32,7 +32,7 @@ class VolumeTypeCase(base.DatabaseTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class CreateTest(VolumeTypeCase):
-    def test_what_was_written_is_read(self):
+    def test_type_read_as_written(self):
         made = self.make('gold', 'Fast', False, tier='fast', multiattach='<is> True')
         self.assertEqual(('gold', 'Fast', False, {'tier': 'fast', 'multiattach': '<is> True'}),
                          (made.name, made.description, made.is_public, made.extra_specs))
@@ -40,7 +40,7 @@ class CreateTest(VolumeTypeCase):
         self.assertEqual(made, volume_types.get(self.db, made.id))
         self.assertEqual(made, volume_types.get_by_name(self.db, 'gold'))
 
-    def test_a_live_name_is_taken(self):
+    def test_duplicate_type_name_rejected(self):
         self.make('gold')
         with self.assertRaisesRegex(errors.VolumeTypeExists, 'Volume Type gold already exists'):
             self.make('gold', tier='fast')
@@ -48,12 +48,12 @@ class CreateTest(VolumeTypeCase):
         self.assertEqual([('__DEFAULT__', {}), ('gold', {})],
                          [(kind.name, kind.extra_specs) for kind in found])
 
-    def test_the_name_of_a_removed_type_is_free(self):
+    def test_name_of_deleted_type_reusable(self):
         first = self.make('gold')
         volume_types.delete(self.db, first.id)
         self.assertNotEqual(first.id, self.make('gold').id)
 
-    def test_of_many_at_once_one_gets_the_name(self):
+    def test_concurrent_creates_of_one_name_succeed_once(self):
         outcomes = []
         start = threading.Barrier(8)
 
@@ -73,18 +73,18 @@ class CreateTest(VolumeTypeCase):
 
 @base.on_chosen_databases
 class FindTest(VolumeTypeCase):
-    def test_by_id_else_by_name(self):
+    def test_type_found_by_id_before_name(self):
         made = self.make('gold')
         namesake = self.make(made.id)
         self.assertEqual(made, volume_types.find(self.db, 'gold'))
         self.assertEqual(made, volume_types.find(self.db, made.id))
         self.assertEqual(namesake, volume_types.find(self.db, namesake.id))
 
-    def test_a_name_may_look_like_an_id(self):
+    def test_type_name_may_look_like_id(self):
         name = '0c2b1f5e-7a0d-4c3e-9b1a-5d3f2e1c0b9a'
         self.assertEqual(name, self.make(name) and volume_types.find(self.db, name).name)
 
-    def test_nothing_found_names_what_was_asked(self):
+    def test_unknown_type_error_names_request(self):
         unknown = '0c2b1f5e-7a0d-4c3e-9b1a-5d3f2e1c0b9a'
         with self.assertRaisesRegex(errors.VolumeTypeNotFound, unknown):
             volume_types.find(self.db, unknown)
@@ -95,7 +95,7 @@ class FindTest(VolumeTypeCase):
         with self.assertRaises(errors.VolumeTypeNameNotFound):
             volume_types.get_by_name(self.db, unknown)
 
-    def test_a_removed_type_is_found_by_nothing(self):
+    def test_deleted_type_not_found(self):
         made = self.make('gold')
         volume_types.delete(self.db, made.id)
         with self.assertRaises(errors.VolumeTypeNotFound):
@@ -118,7 +118,7 @@ class ListTest(VolumeTypeCase):
         return [kind.name for kind in volume_types.list_page(
             self.db, is_public, extra_specs or {}, {} if name is None else {'name': name}, page)]
 
-    def test_filters(self):
+    def test_types_filtered(self):
         self.assertEqual(['a', 'b', 'c'], self.names())
         self.assertEqual(['a', 'c'], self.names(is_public=True))
         self.assertEqual(['b'], self.names(is_public=False))
@@ -127,12 +127,12 @@ class ListTest(VolumeTypeCase):
         self.assertEqual([], self.names(extra_specs={'tier': 'red'}))
         self.assertEqual(['c'], self.names(name='c'))
 
-    def test_each_has_its_own_extra_specs(self):
+    def test_types_listed_with_their_extra_specs(self):
         found = volume_types.list_page(self.db, None, {}, {}, BY_NAME)
         self.assertEqual([{'tier': 'fast', 'color': 'red'}, {'tier': 'fast'}, {'tier': 'slow'}],
                          [kind.extra_specs for kind in found])
 
-    def test_pages(self):
+    def test_types_paginated_by_marker(self):
         first = volume_types.list_page(
             self.db, None, {}, {}, paging.Page(limit=2, sort=(('name', paging.ASCENDING),)))
         rest = paging.Page(limit=2, marker=first[-1].id, sort=(('name', paging.ASCENDING),))
@@ -141,7 +141,7 @@ class ListTest(VolumeTypeCase):
         with self.assertRaises(errors.VolumeTypeNotFound):
             self.names(page=paging.Page(marker='nowhere'))
 
-    def test_every_sort_key_sorts(self):
+    def test_types_sorted_by_every_key(self):
         for key in volume_types.SORT_COLUMNS:
             with self.subTest(key=key):
                 page = paging.Page(sort=((key, paging.DESCENDING),))
@@ -150,7 +150,7 @@ class ListTest(VolumeTypeCase):
 
 @base.on_chosen_databases
 class UpdateTest(VolumeTypeCase):
-    def test_what_is_not_named_stays(self):
+    def test_update_keeps_omitted_type_fields(self):
         made = self.make('gold', 'Fast', True, tier='fast')
         changed = volume_types.update(self.db, made.id, description='Faster')
         self.assertEqual(('gold', 'Faster', True, {'tier': 'fast'}),
@@ -158,7 +158,7 @@ class UpdateTest(VolumeTypeCase):
                           changed.extra_specs))
         self.assertFalse(volume_types.update(self.db, made.id, is_public=False).is_public)
 
-    def test_a_new_name_frees_the_old_one(self):
+    def test_renamed_type_frees_old_name(self):
         made = self.make('gold')
         self.assertEqual('golden', volume_types.update(self.db, made.id, name='golden').name)
         self.make('gold')
@@ -166,14 +166,14 @@ class UpdateTest(VolumeTypeCase):
             volume_types.update(self.db, made.id, name='gold')
         self.assertEqual('golden', volume_types.get(self.db, made.id).name)
 
-    def test_unknown(self):
+    def test_update_of_unknown_type_not_found(self):
         with self.assertRaises(errors.VolumeTypeNotFound):
             volume_types.update(self.db, 'nowhere', name='x')
 
 
 @base.on_sqlite_and_servers_in_turn
 class DeleteTest(VolumeTypeCase):
-    def test_in_use_default_and_last_are_refused(self):
+    def test_delete_of_used_default_or_last_type_rejected(self):
         gold = self.make('gold')
         default = volume_types.get_by_name(self.db, '__DEFAULT__')
         with self.assertRaisesRegex(errors.InvalidInput, 'is a default volume type'):
@@ -189,7 +189,7 @@ class DeleteTest(VolumeTypeCase):
         with self.assertRaisesRegex(errors.InvalidInput, 'only currently defined'):
             volume_types.delete(self.db, default.id)
 
-    def test_two_callers_cannot_remove_the_last_two(self):
+    def test_concurrent_deletes_keep_one_type(self):
         kinds = [self.make('gold'), volume_types.get_by_name(self.db, '__DEFAULT__')]
         outcomes = []
         start = threading.Barrier(2)
@@ -214,20 +214,20 @@ class ExtraSpecTest(VolumeTypeCase):
     def specs(self, kind):
         return volume_types.get(self.db, kind.id).extra_specs
 
-    def test_named_keys_are_written_over_others_stay(self):
+    def test_update_keeps_omitted_extra_specs(self):
         kind = self.make('gold', tier='slow', color='red')
         volume_types.set_extra_specs(self.db, kind.id, {'tier': 'fast', 'size': '>= 1'})
         self.assertEqual({'tier': 'fast', 'color': 'red', 'size': '>= 1'}, self.specs(kind))
         volume_types.delete_extra_spec(self.db, kind.id, 'color')
         self.assertEqual({'tier': 'fast', 'size': '>= 1'}, self.specs(kind))
 
-    def test_another_type_keeps_its_own(self):
+    def test_extra_specs_of_other_type_unchanged(self):
         kind, other = self.make('gold', tier='slow'), self.make('silver', tier='slow')
         volume_types.set_extra_specs(self.db, kind.id, {'tier': 'fast'})
         volume_types.delete_extra_spec(self.db, kind.id, 'tier')
         self.assertEqual({'tier': 'slow'}, self.specs(other))
 
-    def test_unknown_key_and_unknown_type(self):
+    def test_unknown_extra_spec_or_type_not_found(self):
         kind = self.make('gold')
         with self.assertRaisesRegex(errors.ExtraSpecNotFound, 'no extra specs with key tier'):
             volume_types.delete_extra_spec(self.db, kind.id, 'tier')
@@ -236,7 +236,7 @@ class ExtraSpecTest(VolumeTypeCase):
         with self.assertRaises(errors.VolumeTypeNotFound):
             volume_types.delete_extra_spec(self.db, 'nowhere', 'a')
 
-    def test_a_type_that_a_live_volume_uses_keeps_its_meaning(self):
+    def test_extra_specs_of_type_in_use_immutable(self):
         kind = self.make('gold', tier='slow')
         volume = self.make_volume(kind)
         with self.assertRaisesRegex(errors.VolumeTypeInUse, 'currently in use'):

@@ -1,4 +1,4 @@
-"""The verbs of a volume's lifecycle: each one transaction, and late words change nothing."""
+"""Verbs of the volume lifecycle, each in one transaction and with stale calls rejected."""
 import uuid
 
 from blockattach.storage import errors
@@ -36,7 +36,7 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class CreateTest(Case):
 
-    def test_as_it_was_asked_for(self):
+    def test_created_volume_has_requested_values(self):
         kind = make.volume_type(self.database, 'gold', multiattach=True)
         made = self.volume(multiattach=True, size_gb=7, name='data', kind=kind,
                          metadata={'Key': 'a', 'key': 'b'})
@@ -48,11 +48,11 @@ class CreateTest(Case):
              made.pool, made.generation, made.metadata))
         self.assertEqual(made, self.again(made))
 
-    def test_all_of_unicode_in_its_name(self):
+    def test_volume_name_in_unicode(self):
         name = 'päckchen \N{ROCKET} %s \'"\\'
         self.assertEqual(name, self.again(self.volume(name=name)).name)
 
-    def test_no_such_volume(self):
+    def test_absent_or_deleted_volume_not_found(self):
         gone = self.volume(OWN.GONE)
         for volume_id in (str(uuid.uuid4()), gone.id):
             self.assertRaises(errors.VolumeNotFound, volume_queries.get, self.database, volume_id)
@@ -66,7 +66,7 @@ class PlacementTest(Case):
         make.pool(self.database, total_gb=10)
         make.pool(self.database, OTHER_POOL, total_gb=10)
 
-    def test_a_claim_places_the_volume_and_takes_its_room(self):
+    def test_claim_places_volume_and_allocates_space(self):
         volume = self.volume(size_gb=4)
         self.assertEqual(2, self.claim(volume))
         placed = self.again(volume)
@@ -77,26 +77,26 @@ class PlacementTest(Case):
     def attempts(self, volume):
         return placing_facts.read(self.database, volume.id, False).attempts
 
-    def test_a_pool_is_filled_to_its_limit_and_no_further(self):
+    def test_claims_fill_pool_up_to_limit(self):
         self.assertEqual(2, self.claim(self.volume(size_gb=6)))
         self.assertIsNone(self.claim(self.volume(size_gb=5)))
         self.assertEqual(2, self.claim(self.volume(size_gb=4)))
         self.assertEqual(10, self.allocated())
 
-    def test_no_room_changes_nothing(self):
+    def test_claim_without_space_changes_nothing(self):
         volume = self.volume(size_gb=11)
         self.assertIsNone(self.claim(volume))
         self.assertIsNone(self.claim(volume, 'no-such@pool#here'))
         self.assertEqual((volume, 0), (self.again(volume), self.allocated()))
 
-    def test_a_volume_that_is_placed_is_not_placed_again(self):
+    def test_second_claim_of_placed_volume_rejected(self):
         volume = self.volume(size_gb=4)
         self.claim(volume)
         for generation in (1, 2, 3):
             self.assertRaises(errors.StaleGeneration, self.claim, volume, OTHER_POOL, generation)
         self.assertEqual((4, 0), (self.allocated(), self.allocated(OTHER_POOL)))
 
-    def test_given_back_it_waits_for_another_and_remembers_the_first(self):
+    def test_unclaimed_volume_waits_and_remembers_tried_pool(self):
         volume = self.volume(size_gb=4)
         self.claim(volume)
         self.assertRaises(errors.StaleGeneration, volumes.unclaim, self.database, volume.id, 1, 60)
@@ -110,7 +110,7 @@ class PlacementTest(Case):
         self.assertEqual((4, 2), (self.allocated(OTHER_POOL),
                                   self.attempts(volume)))
 
-    def test_created_it_is_available(self):
+    def test_created_sets_available(self):
         volume = self.volume()
         self.claim(volume)
         self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id, 1,
@@ -124,12 +124,12 @@ class PlacementTest(Case):
             self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id,
                               generation, False)
 
-    def test_what_nobody_placed_cannot_have_been_created(self):
+    def test_created_without_claim_rejected(self):
         volume = self.volume()
         self.assertRaises(errors.StaleGeneration, volumes.created, self.database, volume.id,
                           volume.generation, False)
 
-    def test_failed_it_is_in_error_and_its_room_is_free(self):
+    def test_refused_create_sets_error_and_frees_space(self):
         volume = self.volume(size_gb=4)
         self.claim(volume)
         work_ends.refuse(self.database, 'create', volume.id, 2)
@@ -141,7 +141,7 @@ class PlacementTest(Case):
 @base.on_sqlite_and_servers_in_turn
 class DeleteTest(Case):
 
-    def test_what_a_backend_has_is_deleted_there_first(self):
+    def test_delete_of_placed_volume_waits_for_backend(self):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
         started = volumes.start_delete(self.database, volume, 60)
         self.assertEqual(('deleting', 'storage-1@file', volume.generation + 1, 4),
@@ -155,13 +155,13 @@ class DeleteTest(Case):
         self.assertEqual(0, self.allocated())
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
-    def test_what_no_backend_has_is_gone_at_once(self):
+    def test_delete_of_unplaced_volume_immediate(self):
         volume = self.volume(OWN.ERROR)
         started = volumes.start_delete(self.database, volume, 60)
         self.assertEqual(('deleted', None), (started.own_status, started.host))
         self.assertRaises(errors.VolumeNotFound, self.again, volume)
 
-    def test_room_is_given_back_once(self):
+    def test_finished_delete_frees_space_once(self):
         volume = self.volume(OWN.AVAILABLE, size_gb=4)
         self.volume(OWN.AVAILABLE, size_gb=3)
         started = volumes.start_delete(self.database, volume, 60)
@@ -170,14 +170,14 @@ class DeleteTest(Case):
                           volumes.deletion(volume.id, started.generation))
         self.assertEqual(3, self.allocated())
 
-    def test_refused_it_may_be_deleted_again(self):
+    def test_error_deleting_volume_deleted_again(self):
         volume = self.volume(OWN.ERROR_DELETING, size_gb=4)
         self.assertEqual(('error_deleting', 4), (volume.status, self.allocated()))
         started = volumes.start_delete(self.database, volume, 60)
         work_ends.finish(self.database, volumes.deletion(volume.id, started.generation))
         self.assertEqual(0, self.allocated())
 
-    def test_a_late_word_changes_nothing(self):
+    def test_stale_calls_after_delete_rejected(self):
         volume = self.volume(OWN.AVAILABLE)
         for end in (work_ends.finish, work_ends.fail):
             for generation in (volume.generation, volume.generation - 1):
@@ -195,7 +195,7 @@ class DeleteTest(Case):
                               volumes.deletion(volume.id, started.generation - 1))
         self.assertEqual(OWN.DELETING, self.again(volume).own_status)
 
-    def test_what_is_being_made_or_removed_cannot_be_deleted(self):
+    def test_delete_of_creating_or_deleting_volume_rejected(self):
         deleting = self.volume(OWN.AVAILABLE)
         volumes.start_delete(self.database, deleting, 60)
         for volume in (self.volume(), deleting):
@@ -204,7 +204,7 @@ class DeleteTest(Case):
                               volume, 60)
             self.assertEqual(before, self.again(volume))
 
-    def test_an_attachment_in_any_state_keeps_it(self):
+    def test_delete_with_attachment_in_any_state_rejected(self):
         for state in lifecycle.LIVE:
             row = make.attachment(self.database, state=state)
             self.assertRaises(errors.InvalidVolume, volumes.start_delete, self.database,
@@ -212,7 +212,7 @@ class DeleteTest(Case):
         gone = make.attachment(self.database, state=lifecycle.State.GONE)
         volumes.start_delete(self.database, make.judged(gone.volume_id), 60)
 
-    def test_its_credentials_go_with_it(self):
+    def test_delete_removes_credentials(self):
         row = make.attachment(self.database, state=lifecycle.State.GONE)
         started = volumes.start_delete(self.database, make.judged(row.volume_id), 60)
         work_ends.finish(self.database, volumes.deletion(row.volume_id, started.generation))

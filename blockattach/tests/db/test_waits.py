@@ -1,4 +1,4 @@
-"""Attachments that wait for their consumers: counted in database time, each ended by one."""
+"""Expiry of attachments that wait for their consumers, by database time and by one process."""
 import datetime
 import threading
 from concurrent import futures
@@ -55,21 +55,21 @@ class Case(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class WaitsTest(Case):
 
-    def test_only_those_in_a_state_that_waits_are_noted(self):
+    def test_only_waiting_states_noted(self):
         made = {state: make.attachment(self.database, state=state) for state in lifecycle.LIVE}
         self.assertEqual(2, self.note())
         self.assertEqual({made[state].id: made[state].generation for state in LIMITS},
                          self.noted())
         self.assertEqual(0, self.note())
 
-    def test_a_state_without_a_limit_waits_for_ever(self):
+    def test_state_without_timeout_never_expires(self):
         rows = [make.attachment(self.database, state=state) for state in LIMITS]
         limits = {S.CONNECTED: 600.0}
         self.assertEqual(1, self.note(limits=limits))
         self.pass_by(3600)
         self.assertEqual({rows[1].id}, self.named(limits=limits))
 
-    def test_each_backend_notes_its_own(self):
+    def test_waits_noted_per_backend(self):
         here = make.attachment(self.database, state=S.RESERVED)
         there = make.attachment(self.database, make.volume(
             self.database, on_pool=f'{ELSEWHERE}#pool'), S.RESERVED)
@@ -79,7 +79,7 @@ class WaitsTest(Case):
         self.assertEqual({here.id}, self.named())
         self.assertEqual({there.id}, self.named(host=ELSEWHERE))
 
-    def test_each_state_has_its_own_limit(self):
+    def test_waits_expire_by_timeout_of_state(self):
         reserved, connected = (make.attachment(self.database, state=state) for state in HOURS)
         self.note(limits=HOURS)
         for seconds, expected in ((3000, set()), (3601, {reserved.id}), (35400, {reserved.id}),
@@ -89,7 +89,7 @@ class WaitsTest(Case):
         self.assertEqual({reserved.id: 3600, connected.id: 36000}, {
             waiting.id: HOURS[waiting.state] for waiting in self.overdue(limits=HOURS)})
 
-    def test_it_is_counted_by_the_clock_of_the_database(self):
+    def test_waits_expire_by_database_clock(self):
         """A node whose clock is years off neither makes nor sees anything older or newer."""
         for year in YEARS:
             seen = self.fixture.open(testing_clock.ManualClock(year))
@@ -103,7 +103,7 @@ class WaitsTest(Case):
             self.assertTrue(waits.take(seen, waiting, LIMITS))
             self.assertNotIn(row.id, self.named(seen))
 
-    def test_whatever_moves_it_ends_its_wait(self):
+    def test_transition_ends_wait(self):
         row = make.attachment(self.database, state=S.RESERVED)
         self.note()
         self.pass_by(3600)
@@ -119,7 +119,7 @@ class WaitsTest(Case):
         self.assertEqual({row.id}, self.named())
         self.assertFalse(waits.take(self.database, old, LIMITS))
 
-    def test_a_wait_that_is_over_is_forgotten(self):
+    def test_ended_wait_deleted(self):
         kept, ended = (make.attachment(self.database, state=S.RESERVED) for _ in range(2))
         self.note()
         make.move(self.database, ended, E.RELEASE)
@@ -128,7 +128,7 @@ class WaitsTest(Case):
         self.assertEqual(1, self.forget())
         self.assertEqual({kept.id}, self.noted().keys())
 
-    def test_it_is_taken_by_one(self):
+    def test_overdue_wait_claimed_once(self):
         make.attachment(self.database, state=S.RESERVED)
         self.note()
         self.pass_by(61)
@@ -137,7 +137,7 @@ class WaitsTest(Case):
         self.assertEqual([True, False], [waits.take(seen, waiting, LIMITS)
                                          for seen in (self.database, other)])
 
-    def test_one_that_could_not_be_decided_comes_again_soon(self):
+    def test_undecided_wait_retried_after_delay(self):
         make.attachment(self.database, state=S.RESERVED)
         self.note()
         self.pass_by(3600)
@@ -148,7 +148,7 @@ class WaitsTest(Case):
         self.pass_by(61)
         self.assertEqual(1, len(self.overdue()))
 
-    def test_no_more_than_asked_for_at_a_time(self):
+    def test_waits_noted_and_listed_up_to_limit(self):
         for _ in range(3):
             make.attachment(self.database, state=S.RESERVED)
         self.assertEqual([2, 1, 0], [waits.note(self.database, HOST, LIMITS, 2)
@@ -174,7 +174,7 @@ class RaceTest(Case):
             return [running.result(JOIN_SECONDS)
                     for running in [pool.submit(run, act) for act in acts]]
 
-    def test_a_connector_that_comes_at_the_last_moment(self):
+    def test_concurrent_connect_and_expiry_exclude_each_other(self):
         """Either it comes and the attachment stays, or the attachment is gone: never both."""
         other, ended = self.fixture.open(), set()
         for _ in range(ROUNDS):
@@ -200,7 +200,7 @@ class RaceTest(Case):
                 self.assertIs(S.GONE, released.new.state)
         self.assertTrue(ended)
 
-    def test_a_connector_that_came_a_moment_before(self):
+    def test_connect_before_expiry_makes_release_stale(self):
         row = make.attachment(self.database, state=S.RESERVED)
         self.note()
         self.pass_by(61)
@@ -211,7 +211,7 @@ class RaceTest(Case):
                              generation=waiting.generation)
         self.assertIs(S.CONNECTING, attachment_queries.get(self.database, row.id).state)
 
-    def test_several_managers_note_and_take_each_once(self):
+    def test_concurrent_managers_claim_each_wait_once(self):
         seen = [self.database, *(self.fixture.open() for _ in range(3))]
         rows = {make.attachment(self.database, state=S.RESERVED).id for _ in range(10)}
         self.at_once(*(lambda one=one: self.note(one) for one in seen))

@@ -1,4 +1,4 @@
-"""Asynchronous acts: claimed, renewed, resumed, ended; and what a verb of a new noun needs."""
+"""Work items: claim, renewal, resumption and end, and the declaration of a new verb."""
 import dataclasses
 import uuid
 from concurrent import futures
@@ -63,7 +63,7 @@ class ClaimTest(Case):
     def found(self, claim):
         return work.of_resource(self.database, claim.noun, claim.resource_id)
 
-    def test_as_it_was_written(self):
+    def test_work_read_as_written(self):
         found = self.found(self.begun())
         self.assertEqual(
             ('thing', 'melt', 1, HOST, None, 0, {'a': 1}, None, 'req-1', make.PROJECT, 'waiting'),
@@ -73,14 +73,14 @@ class ClaimTest(Case):
         with self.assertRaises(errors.WorkNotFound):
             work.get(self.database, str(uuid.uuid4()))
 
-    def test_one_of_several_claims_it(self):
+    def test_work_claimed_by_one_owner(self):
         mine = self.begun()
         self.assertEqual([True, False, True],
                          [self.claim(mine, owner) for owner in (ONE, TWO, ONE)])
         self.assertEqual((ONE, 2, 'running'), (
             self.found(mine).owner, self.found(mine).attempts, self.found(mine).state))
 
-    def test_a_message_of_an_older_generation_changes_nothing(self):
+    def test_claim_by_older_generation_rejected(self):
         mine = self.begun(generation=3)
         before = self.found(mine)
         self.assertFalse(self.claim(mine._replace(generation=2)))
@@ -90,7 +90,7 @@ class ClaimTest(Case):
         self.assertTrue(self.claim(mine._replace(generation=4)))
         self.assertFalse(self.claim(mine._replace(generation=3)))
 
-    def test_what_is_overdue_is_taken_once_and_its_owner_has_lost_it(self):
+    def test_overdue_work_taken_over_once(self):
         mine = self.begun()
         self.claim(mine)
         self.assertEqual([], self.due())
@@ -106,7 +106,7 @@ class ClaimTest(Case):
         work.forget(self.database, mine)
         self.assertIsNotNone(self.found(mine))
 
-    def test_what_is_renewed_is_not_taken(self):
+    def test_renewed_work_not_taken_over(self):
         mine = self.begun()
         self.claim(mine)
         self.let_pass()
@@ -115,7 +115,7 @@ class ClaimTest(Case):
         self.assertEqual([], self.due())
         self.assertIsNone(work.take(self.database, found, TWO, SECONDS))
 
-    def test_at_start_what_others_have_is_due_unless_they_run(self):
+    def test_work_due_at_start_by_owner(self):
         unbegun, begun = self.begun(), self.begun()
         self.claim(begun)
         both = sorted([unbegun.resource_id, begun.resource_id])
@@ -125,7 +125,7 @@ class ClaimTest(Case):
         self.assertEqual([unbegun.resource_id], self.due(ONE))
         self.assertEqual([], self.due(ONE, host='storage-2@disks'))
 
-    def test_handed_over_it_is_due_at_once(self):
+    def test_handed_over_work_due_at_once(self):
         mine, other = self.begun(), self.begun()
         self.claim(mine)
         self.claim(other, TWO)
@@ -133,7 +133,7 @@ class ClaimTest(Case):
         self.assertEqual([mine.resource_id], self.due())
         self.assertTrue(self.claim(mine, TWO))
 
-    def test_an_attempt_that_does_not_say_how_it_ended(self):
+    def test_interrupted_work_released_with_error(self):
         mine = self.begun()
         self.claim(mine)
         work.interrupt(self.database, mine._replace(owner=TWO), 'not mine')
@@ -142,14 +142,14 @@ class ClaimTest(Case):
         self.assertEqual((None, 'no answer', []), (
             self.found(mine).owner, self.found(mine).error, self.due()))
 
-    def test_what_nobody_heard_of_is_found_by_the_next_look(self):
+    def test_hastened_unclaimed_work_due_at_once(self):
         mine, claimed = self.begun(), self.begun()
         self.claim(claimed)
         for one in (mine, claimed):
             work.hasten(self.database, one)
         self.assertEqual([mine.resource_id], self.due())
 
-    def test_all_that_is_under_way(self):
+    def test_work_listed_with_attachments(self):
         mine = self.begun()
         row = make.attachment(self.database, state=make.attachment_lifecycle.State.CONNECTING)
         done = make.attachment(self.database)
@@ -162,7 +162,7 @@ class ClaimTest(Case):
 
 
 class Things:
-    """Stands for the manager of a noun that there is not: ``things`` may be melted."""
+    """Manager of an invented noun whose ``things`` may be melted."""
 
     def __init__(self, database):
         self.database = database
@@ -205,7 +205,7 @@ class Things:
 
 
 class NewNounTest(Case):
-    """A verb is declared, and nothing else: the rest comes with the declaration."""
+    """New verb that is only declared, since all else follows from the declaration."""
 
     KIND = 'sqlite'
 
@@ -234,19 +234,19 @@ class NewNounTest(Case):
             raise error
         self.things.melt_next = meet
 
-    def test_it_runs(self):
+    def test_declared_verb_runs(self):
         asked = self.things.ask()
         self.assertEqual('molten', self.melt(asked))
         self.assertIsNone(self.found(asked))
 
-    def test_refused_for_good_it_says_so_to_its_user(self):
+    def test_refused_work_sets_error_and_message(self):
         self.meet(errors.BackendRefused(reason='too hot'))
         asked = self.things.ask()
         self.assertEqual('error_melting', self.melt(asked))
         self.assertIsNone(self.found(asked))
         self.assertEqual([(texts.DELETE_FAILED.user_message, 'too hot')], self.messages(asked))
 
-    def test_what_its_user_reads_of_a_refusal(self):
+    def test_refusal_message_for_user(self):
         failed = verbs.Failed('Pool p: it is full')
         failed.__cause__ = errors.BackendFull(size_gb=5, reason='it has 1 GiB')
         self.meet(failed)
@@ -256,7 +256,7 @@ class NewNounTest(Case):
                            'free space.',
                            'Pool p: it is full')], self.messages(asked))
 
-    def test_it_is_renewed_while_it_runs_and_a_repeat_changes_nothing(self):
+    def test_running_work_renewed_and_repeat_ignored(self):
         calls = []
 
         def look(thing_id):
@@ -271,7 +271,7 @@ class NewNounTest(Case):
         asked = self.things.ask()
         self.assertEqual(('molten', [asked]), (self.melt(asked), calls))
 
-    def test_interrupted_it_is_resumed_by_another_instance(self):
+    def test_interrupted_work_resumed_by_other_instance(self):
         self.meet(errors.BackendUncertain(reason='no answer'))
         asked = self.things.ask()
         self.assertEqual('melting', self.melt(asked))
@@ -284,7 +284,7 @@ class NewNounTest(Case):
         self.assertEqual((1, 'molten', None),
                          (looking.look(), self.things.status(asked), self.found(asked)))
 
-    def test_one_that_has_lost_it_changes_nothing(self):
+    def test_owner_that_lost_work_changes_nothing(self):
         def lose(thing_id):
             self.let_pass()
             self.assertIsNotNone(work.take(self.database, self.found(thing_id), TWO, SECONDS))
@@ -292,7 +292,7 @@ class NewNounTest(Case):
         asked = self.things.ask()
         self.assertEqual(('melting', TWO), (self.melt(asked), self.found(asked).owner))
 
-    def test_at_start_it_is_resumed_whatever_its_deadline(self):
+    def test_work_of_former_instance_resumed_at_start(self):
         asked = self.things.ask()
         work.claim(self.database, self.found(asked).claim._replace(owner=ONE), HOST, SECONDS)
         looking = recover.Recovery(
@@ -301,7 +301,7 @@ class NewNounTest(Case):
         looking.remember()
         self.assertEqual((1, 'molten'), (looking.look(), self.things.status(asked)))
 
-    def test_it_is_listed_and_cancelled(self):
+    def test_waiting_work_listed_and_cancelled(self):
         asked, begun = self.things.ask(), self.things.ask()
         work.claim(self.database, self.found(begun).claim._replace(owner=ONE), HOST, SECONDS)
         listed = {one.resource_id: one for one in work.list_all(self.database, HOST)}
@@ -319,7 +319,7 @@ class NewNounTest(Case):
 
 @base.on_sqlite_and_servers_in_turn
 class CancelTest(Case):
-    """What may be cancelled of volumes."""
+    """Cancellation of work on volumes."""
 
     def cancel(self, resource_id):
         found = work.of_resource(self.database, 'volume', resource_id)
@@ -328,13 +328,13 @@ class CancelTest(Case):
     def status(self, volume):
         return volume_queries.get(self.database, volume.id).own_status
 
-    def test_a_volume_that_waits_for_a_pool_ends_in_error(self):
+    def test_cancelled_create_sets_error(self):
         volume = make.volume(self.database, own_status=OWN.CREATING)
         self.cancel(volume.id)
         self.assertEqual(([(texts.CREATE_CANCELLED.user_message, None)], 'error'),
                          (self.messages(volume.id), self.status(volume)))
 
-    def test_nothing_is_cancelled_without_its_message(self):
+    def test_cancel_without_message_rolled_back(self):
         volume = make.volume(self.database, own_status=OWN.CREATING)
         verb = verbs.declared(volume_work.VolumeWork)['volume.create']
         unwritable = dataclasses.replace(
@@ -345,7 +345,7 @@ class CancelTest(Case):
         self.assertEqual(([], 'creating'), (self.messages(volume.id), self.status(volume)))
         self.assertIsNotNone(work.of_resource(self.database, 'volume', volume.id))
 
-    def test_one_that_a_backend_may_have_begun_goes_on(self):
+    def test_cancel_of_create_begun_by_backend_rejected(self):
         make.pool(self.database)
         volume = make.volume(self.database, own_status=OWN.CREATING)
         generation = volumes.claim(self.database, volume.id, volume.generation, make.POOL, None)
@@ -356,7 +356,7 @@ class CancelTest(Case):
             self.cancel(volume.id)
         self.assertEqual('creating', self.status(volume))
 
-    def test_a_removal_that_nobody_has_begun_goes_back(self):
+    def test_cancelled_delete_restores_status(self):
         for own_status in (OWN.AVAILABLE, OWN.ERROR_DELETING):
             volume = make.volume(self.database, own_status=own_status)
             begun = volumes.start_delete(self.database, volume, SECONDS)
@@ -365,7 +365,7 @@ class CancelTest(Case):
             mine = volumes.deletion(volume.id, begun.generation, ONE)
             self.assertFalse(work.claim(self.database, mine, HOST, SECONDS))
 
-    def test_a_removal_that_has_begun_goes_on(self):
+    def test_cancel_of_delete_begun_rejected(self):
         volume = make.volume(self.database)
         begun = volumes.start_delete(self.database, volume, SECONDS)
         mine = volumes.deletion(volume.id, begun.generation, ONE)
@@ -374,7 +374,7 @@ class CancelTest(Case):
         with self.assertRaisesRegex(errors.Conflict, 'has started'):
             self.cancel(volume.id)
 
-    def test_what_is_left_on_a_pool_stays_there(self):
+    def test_cancelled_cleanup_leaves_remains_on_pool(self):
         volume = make.volume(self.database)
         volumes.leave_remains(self.database, volume, SECONDS)
         self.cancel(f'{volume.id}@{volume.pool}')

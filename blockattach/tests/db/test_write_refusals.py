@@ -1,4 +1,4 @@
-"""A database that takes nothing more: said so, nothing is written, and all heals by itself."""
+"""Database that refuses writes, which is reported until it accepts them again."""
 import os
 
 import sqlalchemy as sa
@@ -53,14 +53,14 @@ class RefusalTestCase(base.DatabaseTestCase):
 @base.on_sqlite_and_servers_in_turn
 class ReadOnlyTest(RefusalTestCase):
 
-    def test_it_says_so_until_it_takes_something_again(self):
+    def test_read_only_database_reported_until_writable(self):
         self.refuses_until(*READ_ONLY[self.database.engine.dialect.name])
 
 
 class EmbeddedTest(RefusalTestCase):
-    """SQLite."""
+    """Write refusals of SQLite."""
 
-    def test_a_full_disk(self):
+    def test_full_disk_reported_until_space_freed(self):
         # What is free in the file is used before it grows.
         with self.database.writer() as connection:
             connection.execute(sa.text('CREATE TABLE filler (text BLOB)'))
@@ -72,7 +72,7 @@ class EmbeddedTest(RefusalTestCase):
         self.assertIsNone(self.database.wrong())
         self.reserve()
 
-    def test_its_file_is_removed(self):
+    def test_removed_database_file_reported(self):
         path = self.database.engine.url.database
         kept = f'{path}.kept'
         os.rename(path, kept)

@@ -1,4 +1,4 @@
-"""Every operation of both APIs is in their references, with a request and what is answered to it.
+"""Every operation of both APIs is in their references, with an example request and response.
 
 That what is printed is what is asked and answered now is proved by
 ``test_generated_documents_are_fresh``: it plays the requests anew.

@@ -31,7 +31,7 @@ def commands():
 
 class CommandsTest(unittest.TestCase):
 
-    def test_each_hears_signals_before_it_loads_anything(self):
+    def test_commands_handle_signals_before_heavy_imports(self):
         for name, module in commands():
             with self.subTest(command=name):
                 done = subprocess.run(
@@ -39,12 +39,12 @@ class CommandsTest(unittest.TestCase):
                     capture_output=True, text=True, check=True)
                 self.assertEqual(set(), set(HEAVY).intersection(done.stdout.split()))
 
-    def test_each_is_described(self):
+    def test_every_command_documented(self):
         for name, _ in commands():
             with self.subTest(command=name):
                 self.assertIn(f'   * - ``{name}``', PAGE.read_text())
 
-    def test_each_has_a_page_that_is_its_manual_page(self):
+    def test_every_command_has_manual_page(self):
         done = subprocess.run([sys.executable, '-c', MANUAL_PAGES], cwd=sources.ROOT,
                               capture_output=True, text=True, check=True)
         pages = dict(line.split() for line in done.stdout.splitlines())
@@ -54,7 +54,7 @@ class CommandsTest(unittest.TestCase):
                 lines = (DOCUMENTS / f'{page}.rst').read_text().splitlines()
                 self.assertIn((name, '=' * len(name)), zip(lines, lines[1:], strict=False))
 
-    def test_what_may_change_while_they_run_is_described(self):
+    def test_mutable_options_documented(self):
         described = set(re.findall(r'^   \* - ``(\[\w+\] \w+)``$', PAGE.read_text(), re.M))
         ours = {f'[{group}] {option.dest}' for group, found in options.list_opts()
                 for option in found if option.mutable}

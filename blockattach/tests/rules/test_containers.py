@@ -217,14 +217,14 @@ RULES = (unknown_programs, unknown_options, unlooked_health, undeclared, broken_
 
 class ComposeTest(unittest.TestCase):
 
-    def test_it_names_what_there_is(self):
+    def test_compose_file_follows_rules(self):
         found = composition()
         self.assertEqual(5, len(ours(found)))
         for rule in RULES:
             with self.subTest(rule=rule.__name__):
                 self.assertEqual([], list(rule(found)))
 
-    def test_what_is_wrong_is_found(self):
+    def test_compose_file_mistakes_found(self):
         for rule, place, value in (
                 (unknown_programs, 'services/api/command', ['cinder-api', *CONFIGURED]),
                 (unknown_programs, 'services/api/command', ['blockattach-api']),
@@ -285,21 +285,21 @@ class SecretsTest(unittest.TestCase):
         return subprocess.run([self.folder / 'make-secrets'], capture_output=True, check=False,
                               timeout=polling.LIMIT).returncode
 
-    def test_each_file_that_is_mounted_is_made(self):
+    def test_mounted_secrets_created(self):
         self.assertEqual(0, self.status)
         self.assertEqual({one['file'] for one in composition()['secrets'].values()},
                          {f'secrets/{one.name}' for one in self.secrets.iterdir()})
 
-    def test_only_accounts_of_a_container_read_them(self):
+    def test_secrets_readable_by_container_accounts_only(self):
         self.assertEqual(0o700, self.secrets.stat().st_mode & 0o777)
         self.assertEqual({0o644}, {one.stat().st_mode & 0o777 for one in self.secrets.iterdir()})
 
-    def test_those_that_are_there_stay(self):
+    def test_existing_secrets_kept(self):
         before = {one.name: one.read_text() for one in self.secrets.iterdir()}
         self.assertEqual(1, self.make())
         self.assertEqual(before, {one.name: one.read_text() for one in self.secrets.iterdir()})
 
-    def test_its_options_are_known(self):
+    def test_options_of_secrets_known(self):
         self.assertEqual([], list(guide.unread(configuration(
             (FOLDER / 'blockattach.conf').read_text(),
             (self.secrets / 'blockattach-secrets.conf').read_text()))))

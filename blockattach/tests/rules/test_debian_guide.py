@@ -135,7 +135,7 @@ class DebianGuideTest(unittest.TestCase):
         super().setUp()
         self.text = GUIDE.read_text('utf-8')
 
-    def test_it_names_what_there_is(self):
+    def test_guide_follows_rules(self):
         self.assertEqual(['health'], [group for group in configuration(self.text).sections()
                                       if group == 'health'])
         self.assertGreater(len(list(commands(self.text))), 40)
@@ -144,7 +144,7 @@ class DebianGuideTest(unittest.TestCase):
             with self.subTest(rule=rule.__name__):
                 self.assertEqual([], list(rule(self.text)))
 
-    def test_what_there_is_not_is_found(self):
+    def test_guide_mistakes_found(self):
         for rule, text in (
                 (unknown_options, '.. code-block:: ini\n\n   [api]\n   authentication = no\n'),
                 (unknown_options, '.. code-block:: ini\n\n   [api]\n   port = door\n'),
@@ -159,7 +159,7 @@ class DebianGuideTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertNotEqual([], list(rule(text)))
 
-    def test_health_is_written_where_the_guide_looks(self):
+    def test_health_file_in_runtime_directory_of_unit(self):
         """Each unit makes the folder that the process of its name writes to."""
         self.assertEqual('/run/{process}/health', configuration(self.text)['health']['file'])
         units = sorted((ETC / 'systemd').glob('*.service'))

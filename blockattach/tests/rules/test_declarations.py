@@ -178,7 +178,7 @@ class DeclarationsTest(unittest.TestCase):
     def test_importing_a_module_does_nothing(self):
         self.assertEqual([], [found for module in sources.product() for found in calls(module)])
 
-    def test_acts_are_found(self):
+    def test_calls_at_import_found(self):
         for text in ('import threading\nLOCK = threading.Lock()\n',
                      'engine = make_engine()\n',
                      'from blockattach.platform.db import engine\nDATABASE = engine.Database()\n',

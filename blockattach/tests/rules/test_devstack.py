@@ -68,16 +68,16 @@ class DevstackTest(unittest.TestCase):
                      STAND_IN_DATABASE_URL=f'sqlite:///{folder}/database', **variables)
         return pathlib.Path(folder, 'etc', 'blockattach.conf')
 
-    def test_shellcheck_has_nothing_to_say(self):
+    def test_plugin_passes_shellcheck(self):
         found = shell_files()
         self.assertEqual(OTHERS | set(found), {
             str(path.relative_to(PLUGIN)) for path in PLUGIN.rglob('*') if path.is_file()})
         self.succeed(self.program('shellcheck'), '-x', *(PLUGIN / name for name in found))
 
-    def test_every_phase(self):
+    def test_plugin_phases(self):
         self.succeed(self.program('bats'), TESTS)
 
-    def test_the_service_takes_its_configuration(self):
+    def test_service_accepts_configuration_of_plugin(self):
         for variables, backends in WAYS:
             with self.subTest(variables), tempfile.TemporaryDirectory(
                     prefix='blockattach-') as folder:
@@ -88,7 +88,7 @@ class DevstackTest(unittest.TestCase):
                 self.assertEqual([], list(test_debian_guide.unread(parser, backends)))
                 self.assertNotIn(UNKNOWN, self.sync(written))
 
-    def test_what_the_service_does_not_take_is_found(self):
+    def test_unknown_options_of_plugin_found(self):
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             written = self.configured(folder)
             right = written.read_text('utf-8')
@@ -105,7 +105,7 @@ class DevstackTest(unittest.TestCase):
         return self.succeed(sys.executable, '-m', 'blockattach.cmd.manage', '--config-file',
                             configuration, 'db', 'sync')
 
-    def test_what_tempest_is_said_is_what_the_tempest_run_says(self):
+    def test_tempest_options_equal_those_of_tempest_run(self):
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             self.succeed('bash', TESTS / 'play.bash', 'stack test-config', SANDBOX=folder)
             parser = configparser.ConfigParser(interpolation=None)
@@ -119,7 +119,7 @@ class DevstackTest(unittest.TestCase):
                 with self.subTest(option=f'[{group}] {name}'):
                     self.assertEqual(value, parser[group][name])
 
-    def test_where_lio_offers_nothing_there_is_nothing_to_remove(self):
+    def test_remove_lio_exports_without_lio_does_nothing(self):
         if os.path.isdir('/sys/kernel/config/target/iscsi'):
             self.skipTest('LIO is loaded on this machine, and may offer what others use')
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:

@@ -1,4 +1,4 @@
-"""What tools/explore plays, in which order, and what it makes of what it finds."""
+"""Units of tools/explore, their order, and the failures that it reports."""
 import json
 import os
 import pathlib
@@ -27,7 +27,7 @@ class UnitsTest(unittest.TestCase):
     def setUp(self):
         self.units = explore.units(explore.LAYERS, 1)
 
-    def test_every_module_that_is_not_the_gate_is_played(self):
+    def test_modules_outside_gate_explored(self):
         folder = sources.ROOT / 'blockattach' / 'tests'
         modules = {'.'.join(path.relative_to(sources.ROOT).with_suffix('').parts)
                    for layer in explore.APART for path in (folder / layer).rglob('test_*.py')}
@@ -35,27 +35,27 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual(modules, {one.name for one in self.units
                                    if one.layer.name in explore.APART})
 
-    def test_the_gate_is_all_that_is_left(self):
+    def test_gate_layers_disjoint_from_explored(self):
         layers = {one.name.rpartition('.')[2] for one in self.units if one.layer.name == 'gate'}
         self.assertLessEqual({'rules', 'unit', 'db', 'api', 'functional', 'conformance'}, layers)
         self.assertEqual(set(), layers.intersection(explore.APART))
 
-    def test_the_lowest_versions_are_played(self):
+    def test_lowest_versions_explored(self):
         self.assertEqual({'unit', 'api'}, {one.name for one in self.units
                                            if one.layer.name == 'lowest'})
 
-    def test_tests_that_play_by_chance_are_found(self):
+    def test_random_tests_explored(self):
         names = {one.name for one in self.units if one.layer.name == 'random'}
         self.assertLessEqual({'blockattach.tests.api.test_random_requests',
                               'blockattach.tests.db.test_random_walk'}, names)
 
-    def test_every_module_and_package_is_there(self):
+    def test_explored_modules_exist(self):
         for one in self.units:
             if one.name.startswith(f'{explore.TESTS}.'):
                 place = sources.ROOT / one.name.replace('.', '/')
                 self.assertTrue(place.is_dir() or place.with_suffix('.py').exists(), one)
 
-    def test_tests_of_which_the_gate_plays_a_part_are_found(self):
+    def test_partly_gated_tests_explored_exhaustively(self):
         names = {one.name for one in self.units if one.layer.name == 'exhaustive'}
         self.assertLessEqual({'blockattach.tests.db.test_races',
                               'blockattach.tests.rules.test_judge',
@@ -63,7 +63,7 @@ class UnitsTest(unittest.TestCase):
                               'blockattach.tests.simulation.test_seeds'}, names)
         self.assertNotIn('blockattach.tests.rules.test_explore', names)
 
-    def test_every_bug_is_planted_once(self):
+    def test_every_planted_bug_explored_once(self):
         done = subprocess.run(
             [sys.executable, str(sources.ROOT / 'tools' / 'plant-bugs'), '--list'],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
@@ -72,15 +72,15 @@ class UnitsTest(unittest.TestCase):
                    for word in one.name.split() if word != '--only']
         self.assertEqual(listed, planted)
 
-    def test_each_is_remembered_by_a_name_of_its_own(self):
+    def test_unit_keys_unique(self):
         self.assertEqual(len(self.units), len({one.key for one in self.units}))
 
-    def test_each_command_is_there(self):
+    def test_unit_commands_executable(self):
         for one in self.units:
             command = [word for word in one.command.split() if '=' not in word][0]
             self.assertTrue(os.access(sources.ROOT / command, os.X_OK), one)
 
-    def test_seeds_follow_from_the_seed(self):
+    def test_unit_seeds_derived_from_seed(self):
         self.assertEqual(self.units, explore.units(explore.LAYERS, 1))
         others = explore.units(explore.LAYERS, 2)
         self.assertEqual(set(), {one.seed for one in self.units} & {one.seed for one in others})
@@ -90,7 +90,7 @@ class UnitsTest(unittest.TestCase):
 
 class OrderTest(unittest.TestCase):
 
-    def test_never_played_comes_first_then_what_was_played_longest_ago(self):
+    def test_never_explored_units_first_then_oldest(self):
         units = [unit('simulation', '1'), unit('simulation', '2'), unit('lab', 'a'),
                  unit('lab', 'b')]
         played = {'simulation 1': '2026-01-03T00:00:00', 'lab a': '2026-01-02T00:00:00'}
@@ -100,7 +100,7 @@ class OrderTest(unittest.TestCase):
 
 class FindsTest(unittest.TestCase):
 
-    def test_tests_that_failed_or_were_flaky(self):
+    def test_failed_and_flaky_tests_reported(self):
         module = 'blockattach.tests.faults.test_kills'
         command = f'BLOCKATTACH_TEST_SEED=7 tools/run-faults {module}'
         for status, word in ((1, 'Failed'), (0, 'flaky')):
@@ -111,7 +111,7 @@ class FindsTest(unittest.TestCase):
                      explore.Find('faults', f'{module}.A.test_b', command)],
                     explore.finds(unit('faults', module), status, output))
 
-    def test_a_violation_names_the_simulation_that_shows_it(self):
+    def test_violation_names_simulation_to_repeat(self):
         again = 'tools/simulate --seed 12 --steps 2500'
         output = (f'seed 12 step 88: P3 one_writes: x (y) ({again})\n'
                   f'seed 12 step 90: P4 nobody: z ({again})\n5000 operations in 2 simulations\n')
@@ -119,34 +119,34 @@ class FindsTest(unittest.TestCase):
             [explore.Find('simulation', 'seed 12 step 88: P3 one_writes: x (y)', again)],
             explore.finds(unit('simulation', '1'), 1, output))
 
-    def test_a_bug_that_is_missed(self):
+    def test_missed_bug_reported(self):
         output = 'one_lock: caught by seed 1: P3\nno_lock: missed by some.test\n1 of 2 caught\n'
         self.assertEqual(
             [explore.Find('bugs', 'no_lock: missed by some.test',
                           'tools/plant-bugs --only no_lock')],
             explore.finds(unit('bugs', '--only one_lock --only no_lock'), 1, output))
 
-    def test_a_test_of_the_gate_is_shown_without_writing_durations(self):
+    def test_gate_test_command_writes_no_durations(self):
         name = 'blockattach.tests.unit'
         self.assertEqual([explore.Find('gate', 'a', f'tools/run-tests {name}')],
                          explore.finds(unit('gate', name), 1, 'Failed: a\n'))
 
-    def test_an_end_that_no_line_explains(self):
+    def test_unexplained_exit_status_reported(self):
         self.assertEqual(
             [explore.Find('bugs', '--only a exited with status 2', 'tools/plant-bugs --only a')],
             explore.finds(unit('bugs', '--only a'), 2, 'Traceback\n'))
 
-    def test_a_unit_that_did_not_end(self):
+    def test_timed_out_unit_reported(self):
         module = 'blockattach.tests.lab.test_guest'
         command = f'tools/run-lab {module}'
         self.assertEqual([explore.Find('lab', 'a', command),
                           explore.Find('lab', f'{module} timed out', command)],
                          explore.finds(unit('lab', module), None, 'Failed: a\n'))
 
-    def test_nothing(self):
+    def test_passed_unit_reports_nothing(self):
         self.assertEqual([], explore.finds(unit('lab', 'a'), 0, '3 passed, 0 failed\n'))
 
-    def test_the_table(self):
+    def test_table_of_layers_and_failures(self):
         known = [unit('simulation', '1'), unit('simulation', '2'), unit('simulation', '3'),
                  unit('lab', 'a')]
         find = explore.Find('simulation', 'seed 3 step 4: P1', 'tools/simulate --seed 3 --steps 9')
@@ -159,7 +159,7 @@ class FindsTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    """The command, on layers of its own that take no time."""
+    """Command tools/explore on layers of its own that take no time."""
 
     LAYERS = """
         import pathlib
@@ -202,13 +202,13 @@ class CommandTest(unittest.TestCase):
         output = process.communicate()[0]
         return process.returncode, output.splitlines()
 
-    def test_nothing_is_found(self):
+    def test_explore_without_failures_exits_with_0(self):
         status, lines = self.explore('--seed', '5', 'simulation')
         self.assertEqual((0, 'tools/explore --seed 5', ['simulation', '1', '1', '0']),
                          (status, lines[0], lines[-1].split()[:4]))
         self.assertEqual([], list((self.place / 'kept' / 'found').iterdir()))
 
-    def test_what_is_found_is_printed_and_kept(self):
+    def test_failures_printed_and_kept(self):
         status, lines = self.explore('broken')
         self.assertEqual((1, ['broken', '2', '2', '2']), (status, lines[-5].split()[:4]))
         self.assertEqual(['broken: one', 'broken: two'], lines[-4::2])
@@ -217,17 +217,17 @@ class CommandTest(unittest.TestCase):
         for path in kept:
             self.assertIn(str(path), '\n'.join(lines))
 
-    def test_no_unit_is_begun_after_its_time(self):
+    def test_no_unit_started_after_time_limit(self):
         status, lines = self.explore('--minutes', '0')
         self.assertEqual((0, ['0', '0', '0']), (status, [line.split()[2] for line in lines[-3:]]))
 
-    def test_what_does_not_end_is_ended_and_found(self):
+    def test_endless_unit_killed_and_reported(self):
         status, lines = self.explore('endless', limit=1)
         self.assertEqual((1, 'endless: 1 timed out'), (status, lines[-2]))
         left = int((self.place / 'left').read_text())
         self.assertRaises(ProcessLookupError, os.kill, left, 0)
 
-    def test_what_was_interrupted_is_ended_and_not_played(self):
+    def test_interrupted_unit_killed_and_not_recorded(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
                 # Reading waits for the unit.
@@ -247,7 +247,7 @@ class CommandTest(unittest.TestCase):
                     (self.place / 'kept' / 'played.json').read_text())))
                 (self.place / 'kept' / 'played.json').unlink()
 
-    def test_a_layer_that_is_not_there_is_refused(self):
+    def test_unknown_layer_rejected(self):
         done = subprocess.run([sys.executable, str(sources.ROOT / 'tools' / 'explore'), 'nowhere'],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual(2, done.returncode)

@@ -1,4 +1,4 @@
-"""What a process loads by the time it serves: nothing that it does not need.
+"""Modules that a process has loaded when it serves, without any that it does not need.
 
 Memory and the time of a start are imports, more than anything else. A library that few need is
 loaded there, in the function; what is common to all is named by no row here.
@@ -186,38 +186,38 @@ class FootprintTest(unittest.TestCase):
         self.assertEqual({}, needless)
         self.assertLessEqual(len(loaded), MOST[process])
 
-    def test_wsgi(self):
+    def test_wsgi_footprint(self):
         self.check('wsgi')
 
-    def test_api(self):
+    def test_api_footprint(self):
         self.check('api')
 
-    def test_control(self):
+    def test_control_footprint(self):
         self.check('control')
 
-    def test_scheduler(self):
+    def test_scheduler_footprint(self):
         self.check('scheduler')
 
-    def test_volume(self):
+    def test_volume_footprint(self):
         self.check('volume')
 
-    def test_allinone(self):
+    def test_allinone_footprint(self):
         self.check('allinone')
 
-    def test_compute(self):
+    def test_compute_footprint(self):
         self.check('compute')
 
-    def test_what_processes_share_is_loaded_before_a_fork(self):
+    def test_shared_modules_loaded_before_fork(self):
         """And nothing is opened: nobody listens there."""
         self.assertEqual(
             {'driver': True, 'threads': 1, 'frozen': True, 'compiled': True},
             self.said(f'mysql+pymysql://127.0.0.1:{servers.free_port()}/blockattach', LOAD))
 
-    def test_a_configuration_that_is_wrong_is_left_to_each_process(self):
+    def test_invalid_configuration_left_to_each_process(self):
         for url in ('nosuch://127.0.0.1/blockattach', 'no URL'):
             with self.subTest(url=url):
                 self.assertTrue(self.said(url, LOAD)['compiled'])
 
-    def test_what_is_below_a_module_is_found(self):
+    def test_submodules_of_module_found(self):
         self.assertTrue(is_loaded('a.b', ['a', 'a.b.c']))
         self.assertFalse(is_loaded('a.b', ['a', 'a.bc']))

@@ -1,4 +1,4 @@
-"""The sample with the options of the libraries, which operators write for themselves."""
+"""Sample configuration with the options of the libraries, as operators generate it."""
 import configparser
 import pathlib
 import subprocess
@@ -14,7 +14,7 @@ ETC = sources.ROOT / 'etc' / 'blockattach'
 
 class FullSampleTest(unittest.TestCase):
 
-    def test_it_has_what_the_service_reads(self):
+    def test_full_sample_has_options_of_service(self):
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             path = pathlib.Path(folder, 'sample')
             done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What tools/judge.py makes of tests that fail: played on a small project of its own."""
+"""Verdicts of tools/judge.py on failing tests of a small project of its own."""
 import configparser
 import os
 import pathlib
@@ -117,11 +117,11 @@ class JudgeTestCase(unittest.TestCase):
 @exhaustive.only
 class JudgeTest(JudgeTestCase):
 
-    def test_all_is_well(self):
+    def test_passing_run_accepted(self):
         status, lines = self.judge()
         self.assertEqual((0, ['0 flaky', '1 passed, 0 failed, 1 skipped']), (status, lines[-2:]))
 
-    def test_one_that_passes_alone_is_named(self):
+    def test_flaky_test_named(self):
         status, lines = self.judge(BY_CHANCE.format(name='rare'))
         self.assertEqual((0, [f'flaky: {FOUND}.test_rare', '1 flaky',
                               '2 passed, 0 failed, 1 skipped']), (status, lines[-3:]))
@@ -131,7 +131,7 @@ class JudgeTest(JudgeTestCase):
         self.assertRegex(lines[layers + 1], r'^ +[0-9]+\.[0-9] s +3 tests  played$')
         self.assertEqual(f'flaky: {FOUND}.test_rare', lines[layers + 2])
 
-    def test_one_that_fails_again_fails_the_run_and_renews_no_record(self):
+    def test_repeated_failure_fails_run_and_keeps_durations(self):
         self.write('blockattach/tests/durations.txt', 'played.test_played 7.0\n')
         status, lines = self.judge(BROKEN, arguments=('--write-durations',))
         self.assertEqual((1, [f'Failed: {FOUND}.test_broken', '0 flaky',
@@ -140,64 +140,64 @@ class JudgeTest(JudgeTestCase):
         self.assertEqual('played.test_played 7.0\n',
                          (self.root / 'blockattach' / 'tests' / 'durations.txt').read_text())
 
-    def test_two_by_chance_fail_the_run(self):
+    def test_two_flaky_tests_fail_run(self):
         status, lines = self.judge(BY_CHANCE.format(name='rare'), BY_CHANCE.format(name='seldom'))
         self.assertEqual((1, [f'flaky: {FOUND}.test_rare', f'flaky: {FOUND}.test_seldom',
                               '2 flaky',
                               'The run does not pass: 2 flaky tests, at most 1 is allowed',
                               '1 passed, 2 failed, 1 skipped']), (status, lines[-5:]))
 
-    def test_one_that_is_known_fails_the_run(self):
+    def test_known_flaky_test_fails_run(self):
         self.write('doc/source/contributor/flaky.txt',
                    f'# A comment\n{FOUND}.test_rare a race in the fixture\n')
         status, lines = self.judge(BY_CHANCE.format(name='rare'))
         self.assertEqual((1, '1 passed, 1 failed, 1 skipped'), (status, lines[-1]))
         self.assertIn(f'{FOUND}.test_rare was flaky before', lines[-2])
 
-    def test_a_class_that_cannot_be_set_up_is_run_again(self):
+    def test_failed_class_setup_repeated(self):
         status, lines = self.judge(BROKEN_CLASS)
         self.assertEqual((0, [f'flaky: setUpClass ({FOUND.replace("Played", "Class")})', '1 flaky',
                               '2 passed, 0 failed, 1 skipped']), (status, lines[-3:]))
 
-    def test_a_class_that_is_known_fails_the_run(self):
+    def test_known_flaky_class_fails_run(self):
         self.write('doc/source/contributor/flaky.txt',
                    f'setUpClass ({FOUND.replace("Played", "Class")}) a race in the fixture\n')
         status, lines = self.judge(BROKEN_CLASS)
         self.assertEqual((1, '1 passed, 1 failed, 1 skipped'), (status, lines[-1]))
 
-    def test_a_name_that_begins_like_a_known_one_is_another(self):
+    def test_known_name_prefix_does_not_match(self):
         self.write('doc/source/contributor/flaky.txt', f'{FOUND}.test_rarely a race\n')
         status, lines = self.judge(BY_CHANCE.format(name='rare'))
         self.assertEqual((0, '2 passed, 0 failed, 1 skipped'), (status, lines[-1]))
 
-    def test_many_failures_are_not_run_again(self):
+    def test_many_failures_not_repeated(self):
         status, lines = self.judge(*(BY_CHANCE.format(name=f'n{number}') for number in range(11)))
         self.assertEqual((1, '1 passed, 11 failed, 1 skipped'), (status, lines[-1]))
         self.assertNotIn('Once more', '\n'.join(lines))
 
-    def test_a_worker_that_dies_fails_the_run(self):
+    def test_dead_worker_fails_run(self):
         status, lines = self.judge(DEADLY)
         self.assertEqual(1, status, lines)
         self.assertIn(f'Failed: {FOUND}.test_that_comes_after', lines)
         self.assertIn('The run does not pass: 3 did not run', lines)
 
-    def test_a_worker_that_hangs_ends_and_fails_the_run(self):
+    def test_hanging_worker_killed_and_fails_run(self):
         status, lines = self.judge(HANGING, arguments=('--concurrency', '1', '--limit', '1'))
         self.assertEqual(1, status, lines)
         self.assertIn(f'Failed: {FOUND}.test_skipped', lines)
         self.assertIn(' in test_hanging', '\n'.join(lines))
 
-    def test_what_cannot_be_imported_fails_the_run(self):
+    def test_import_error_fails_run(self):
         self.write('played/test_unknown.py', 'import nowhere_to_be_found\n')
         status, lines = self.judge()
         self.assertEqual((1, '0 passed, 1 failed, 0 skipped'), (status, lines[-1]))
         self.assertIn('nowhere_to_be_found', '\n'.join(lines))
 
-    def test_a_class_that_is_skipped_has_run(self):
+    def test_skipped_class_counts_as_run(self):
         status, lines = self.judge(SKIPPED_CLASS)
         self.assertEqual((0, '1 passed, 0 failed, 2 skipped'), (status, lines[-1]))
 
-    def test_no_test_at_all_fails_the_run(self):
+    def test_empty_run_fails(self):
         self.write('.stestr.conf', '[DEFAULT]\ntest_path=./empty\ntop_dir=./\n')
         self.write('empty/__init__.py', '')
         status, lines = self.judge()
@@ -207,7 +207,7 @@ class JudgeTest(JudgeTestCase):
 class RecordTest(JudgeTestCase):
 
     @exhaustive.only
-    def test_recorded_durations_share_out_the_tests_and_local_history_does_not(self):
+    def test_recorded_durations_partition_tests(self):
         self.write('.stestr.conf', '[DEFAULT]\ntest_path=./played\ntop_dir=./\n'
                                    'group_regex=(?:[^.]+[.])+\n')
         for name in ('b', 'c', 'd'):
@@ -224,7 +224,7 @@ class RecordTest(JudgeTestCase):
                 self.assertEqual([{f'played.test_{slow}'}, 3],
                                  [workers.pop(alone), *map(len, workers.values())])
 
-    def test_the_record_is_renewed_by_what_ran(self):
+    def test_write_durations_replaces_record(self):
         record = self.root / 'blockattach' / 'tests' / 'durations.txt'
         self.write('played/test_other.py', textwrap.dedent(TESTS))
         self.write('blockattach/tests/durations.txt',
@@ -237,7 +237,7 @@ class RecordTest(JudgeTestCase):
 
 class RuleTest(unittest.TestCase):
 
-    def test_an_end_that_no_test_explains_fails_the_run(self):
+    def test_unexplained_exit_status_fails_run(self):
         judge = sources.load_tool('judge')
         for ended, reasons in ((0, 0), (1, 1), (100, 1)):
             with self.subTest(ended):
@@ -250,14 +250,14 @@ class DurationsTest(unittest.TestCase):
     def setUp(self):
         self.durations = sources.load_tool('durations')
 
-    def test_every_listed_test_has_a_time(self):
+    def test_every_listed_test_has_duration(self):
         self.assertEqual(
             {'a.test_x.One.test_1': 2.0, 'a.test_x.Two.test_1': 2.0,
              'a.test_y.One.test_1': self.durations.UNRECORDED},
             self.durations.shared(('a.test_x.One.test_1', 'a.test_x.Two.test_1',
                                    'a.test_y.One.test_1'), {'a.test_x': 4.0, 'a.test_z': 9.0}))
 
-    def test_the_layer_is_the_package_below_the_tests(self):
+    def test_layer_is_package_below_tests(self):
         for name, layer in (
                 ('blockattach.tests.unit.rpc.test_rabbit.Test.test_x', 'unit'),
                 ('setUpClass (blockattach.tests.db.test_races.RacesTest)', 'db'),
@@ -265,7 +265,7 @@ class DurationsTest(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(layer, self.durations.layer_of(name))
 
-    def test_the_set_up_of_a_class_belongs_to_its_first_test(self):
+    def test_class_setup_counted_for_first_test(self):
         timing = self.durations.Timing
         self.assertEqual(
             {'a': 1.0, 'b': 4.0, 'c': 2.0},
@@ -273,7 +273,7 @@ class DurationsTest(unittest.TestCase):
                                        timing('b', 'worker-0', 4.0, 5.0),
                                        timing('a', 'worker-0', 0.0, 1.0)))))
 
-    def test_the_record_keeps_what_did_not_run_and_is_still_there(self):
+    def test_refreshed_record_keeps_existing_modules(self):
         timing = self.durations.Timing
         here, gone = 'blockattach.tests.rules.test_judge', 'blockattach.tests.rules.test_gone'
         ran = (timing('z.test_slow.One.test_1', 'worker-0', 0.0, 2.0),
@@ -287,7 +287,7 @@ class DurationsTest(unittest.TestCase):
 
 class GroupsTest(unittest.TestCase):
 
-    def test_the_smoke_layer_is_one_group_and_others_are_classes(self):
+    def test_smoke_layer_is_one_group_others_by_class(self):
         settings = configparser.ConfigParser()
         settings.read(sources.ROOT / '.stestr.conf')
         pattern = re.compile(settings['DEFAULT']['group_regex'])

@@ -48,7 +48,7 @@ class JudgedTest(unittest.TestCase):
     def test_each_verb_that_compares_the_project_is_in_the_table(self):
         self.assertEqual(set(rules.JUDGED_VERBS) - APART - {'volumes.create'}, self.found(JUDGED))
 
-    def test_no_other_verb_locks_what_a_request_names(self):
+    def test_unjudged_verbs_lock_nothing_named_by_request(self):
         self.assertEqual(set(), self.found(UNJUDGED) - OWN - SNAPSHOTS - APART)
 
     def test_a_verb_without_comparison_is_found(self):

@@ -1,4 +1,4 @@
-"""What the documents point to is there: pages, files, modules, Python names."""
+"""Links of the documents to pages, files, modules and Python names."""
 import importlib
 import pathlib
 import posixpath
@@ -64,7 +64,7 @@ def _resolves(dotted):
 
 class LinksTest(unittest.TestCase):
 
-    def test_every_link_leads_somewhere(self):
+    def test_links_of_documents_resolve(self):
         self.assertEqual([], [found for name, text in sources.texts('.rst')
                               for found in dead_links(name, text)])
 

@@ -1,4 +1,4 @@
-"""A verb whose COMMIT may have happened looks for what it has written, or may be done twice.
+"""Verbs after a lost COMMIT, which look for their rows or are listed as repeatable.
 
 `blockattach.platform.db.engine.Database.writer` is given a way to look. Where it is not, the verb
 is repeated: the table says why that does no harm.
@@ -105,16 +105,16 @@ def repeated(module):
 
 class LostCommitsTest(unittest.TestCase):
 
-    def test_what_does_not_look_may_be_repeated(self):
+    def test_verbs_without_lookup_listed_as_repeatable(self):
         found = {place for module in sources.product() for place in repeated(module)}
         self.assertEqual(set(REPEATABLE), found)
 
-    def test_one_that_does_not_look_is_found(self):
+    def test_verb_without_lookup_found(self):
         module = sources.parse('def verb(database):\n    with database.writer() as c:\n'
                                '        pass\n', 'blockattach/storage/db/example.py')
         self.assertEqual([('storage/db/example.py', 'verb')], list(repeated(module)))
 
-    def test_one_that_looks_passes(self):
+    def test_verb_with_lookup_passes(self):
         module = sources.parse('def verb(database):\n    with database.writer(look) as c:\n'
                                '        pass\n')
         self.assertEqual([], list(repeated(module)))

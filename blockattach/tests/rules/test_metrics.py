@@ -1,4 +1,4 @@
-"""Metrics: what alerts, documents and code say of them agrees with the table."""
+"""Metrics of the alerts, dashboard, documents and code, which agree with the table."""
 import ast
 import json
 import re
@@ -50,7 +50,7 @@ def unknown(expression, legend):
 
 class TableTest(unittest.TestCase):
 
-    def test_names_are_as_prometheus_wants_them(self):
+    def test_metric_names_follow_prometheus_conventions(self):
         for row in metrics.METRICS:
             with self.subTest(row.name):
                 self.assertRegex(row.full_name, r'^[a-z][a-z_]*[a-z]$')
@@ -61,15 +61,15 @@ class TableTest(unittest.TestCase):
                     self.assertEqual(sorted(row.buckets), list(row.buckets))
         self.assertEqual(len(metrics.METRICS), len({row.name for row in metrics.METRICS}))
 
-    def test_every_label_is_explained_and_every_explanation_needed(self):
+    def test_every_label_described(self):
         self.assertEqual({label for row in metrics.METRICS for label in row.labels},
                          set(metrics.LABELS))
 
-    def test_every_row_is_in_the_table(self):
+    def test_every_metric_in_table(self):
         declared = {row for row in vars(metrics).values() if isinstance(row, metrics.Metric)}
         self.assertEqual(declared, set(metrics.METRICS))
 
-    def test_every_row_is_measured_somewhere(self):
+    def test_every_metric_measured(self):
         used = {module.imported(node).rpartition('.')[2] for module in sources.product()
                 for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
         self.assertEqual([], [name for name, row in vars(metrics).items()
@@ -78,14 +78,14 @@ class TableTest(unittest.TestCase):
 
 class AlertsTest(unittest.TestCase):
 
-    def test_each_says_what_it_is_about_and_how_bad_it_is(self):
+    def test_alerts_have_severity_and_summary(self):
         for rule in alerts():
             with self.subTest(rule['alert']):
                 self.assertRegex(rule['alert'], '^Blockattach[A-Za-z]+$')
                 self.assertIn(rule['labels']['severity'], ('critical', 'warning'))
                 self.assertTrue(rule['annotations']['summary'])
 
-    def test_each_metric_and_label_that_is_named_is_there(self):
+    def test_alerts_name_existing_metrics_and_labels(self):
         known = exported()
         for rule in alerts():
             with self.subTest(rule['alert']):
@@ -98,7 +98,7 @@ class AlertsTest(unittest.TestCase):
                 self.assertLessEqual(shown, {'instance'}.union(*(known[name]
                                                                  for name, _ in found)))
 
-    def test_documents_name_none_that_is_not_there(self):
+    def test_documents_name_existing_metrics(self):
         known = exported()
         histograms = {row.full_name for row in metrics.METRICS if row.buckets}
         for name, text in sources.texts('.rst', '.txt'):
@@ -111,13 +111,13 @@ class AlertsTest(unittest.TestCase):
 
 class DashboardTest(unittest.TestCase):
 
-    def test_each_metric_and_label_that_is_named_is_there(self):
+    def test_dashboard_names_existing_metrics_and_labels(self):
         for panel in panels():
             for query in panel['targets']:
                 with self.subTest(panel['title'], query=query['expr']):
                     self.assertEqual([], list(unknown(query['expr'], query['legendFormat'])))
 
-    def test_what_there_is_not_is_found(self):
+    def test_unknown_metrics_of_dashboard_found(self):
         good = f'sum by (queue) (rate({metrics.QUEUE_REFUSED.full_name}{{job=~"$job"}}[5m]))'
         self.assertEqual([], list(unknown(good, '{{queue}}')))
         for expression, legend in (
@@ -126,12 +126,12 @@ class DashboardTest(unittest.TestCase):
             with self.subTest(expression, legend=legend):
                 self.assertNotEqual([], list(unknown(expression, legend)))
 
-    def test_every_metric_is_shown(self):
+    def test_dashboard_shows_every_metric(self):
         shown = {name.removesuffix('_bucket').removesuffix('_count') for panel in panels()
                  for query in panel['targets'] for name, _ in SELECTOR.findall(query['expr'])}
         self.assertEqual({row.full_name for row in metrics.METRICS}, shown)
 
-    def test_panels_lie_beside_each_other(self):
+    def test_dashboard_panels_do_not_overlap(self):
         taken = [(panel['gridPos']['x'] + x, panel['gridPos']['y'] + y) for panel in panels()
                  for x in range(panel['gridPos']['w']) for y in range(panel['gridPos']['h'])]
         self.assertTrue(taken)

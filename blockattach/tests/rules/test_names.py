@@ -1,4 +1,4 @@
-"""Names that say nothing, inner names that tests hold on to, places that only one machine has."""
+"""Empty module names, patches of internal names, and paths of one machine."""
 import ast
 import pathlib
 import re
@@ -48,12 +48,12 @@ def places(text):
 
 class NamesTest(unittest.TestCase):
 
-    def test_modules_are_named_by_what_is_in_them(self):
+    def test_module_names_not_empty_words(self):
         self.assertEqual([], [module.path for module in sources.modules()
                               if set(pathlib.PurePath(module.path).with_suffix('').parts)
                               & set(EMPTY_NAMES)])
 
-    def test_no_test_patches_an_inner_name(self):
+    def test_tests_patch_no_internal_name(self):
         self.assertEqual([], [found for module in sources.modules() for found in patched(module)])
 
     def test_patches_are_found(self):
@@ -64,11 +64,11 @@ class NamesTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(1, len(list(patched(sources.parse(text)))))
 
-    def test_no_file_names_a_place_of_one_machine(self):
+    def test_files_name_no_path_of_one_machine(self):
         self.assertEqual([], [f'{name}:{line}' for name, text in sources.texts()
                               for line in places(text)])
 
-    def test_places_are_found(self):
+    def test_paths_of_one_machine_found(self):
         for text in (f"path = '{sources.ROOT}/x'\n", f'see {pathlib.Path.home()}/x\n',
                      'pip --index' + '-url=x\n', 'https://py' + 'pi.org/\n'):
             with self.subTest(text):

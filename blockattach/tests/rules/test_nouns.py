@@ -29,7 +29,7 @@ def listed(text):
 
 class NounsTest(unittest.TestCase):
 
-    def test_the_files_that_know_transfers_are_listed_and_few(self):
+    def test_files_that_name_transfers_listed_and_few(self):
         found = {path for path, text in sources.texts(*SUFFIXES)
                  if not OTHERS.match(path) and not text.startswith(GENERATED)
                  and NAMED.search(text)}

@@ -52,16 +52,16 @@ def moves(module):
 
 class OneWriterTest(unittest.TestCase):
 
-    def test_only_the_mover_writes_the_state(self):
+    def test_only_mover_writes_attachment_state(self):
         self.assertEqual([], [found for module in sources.product()
                               if not module.path.startswith(EXCEPTED)
                               for found in writes(module)])
 
-    def test_the_writer_is_found_to_write(self):
+    def test_writes_of_mover_found(self):
         [writer] = sources.modules(WRITER)
         self.assertNotEqual([], list(writes(writer)))
 
-    def test_each_way_to_write_is_found(self):
+    def test_each_form_of_write_found(self):
         for text in ("rows.update().values(state='x')\n", "values = {'state': 'x'}\n",
                      "values['state'] = 'x'\n"):
             with self.subTest(text):
@@ -71,16 +71,16 @@ class OneWriterTest(unittest.TestCase):
 
 class EveryMoveIsNotifiedTest(unittest.TestCase):
 
-    def test_only_what_notifies_makes_a_move(self):
+    def test_only_notifying_modules_move_attachments(self):
         self.assertEqual([], [found for module in sources.product()
                               if not module.path.startswith(TELLERS) for found in moves(module)])
 
-    def test_what_notifies_is_found_to_move(self):
+    def test_moves_of_notifying_modules_found(self):
         for teller in TELLERS:
             [module] = sources.modules(teller)
             self.assertNotEqual([], list(moves(module)), teller)
 
-    def test_each_way_to_move_is_found(self):
+    def test_each_form_of_move_found(self):
         for text in ('from blockattach.storage.db.attachments import attachments\n'
                      'attachments.move()\n',
                      'from blockattach.storage.db.attachments import attachments as a\n'

@@ -1,4 +1,4 @@
-"""Every operation of the API is complete: a rule that exists, schemas that hold, its versions."""
+"""Operations of the API, which have a policy rule, valid schemas and versions."""
 import unittest
 
 import jsonschema
@@ -32,10 +32,10 @@ class OperationsTest(unittest.TestCase):
         super().setUp()
         self.operations = routes.operations()
 
-    def test_there_are_some(self):
+    def test_operations_registered(self):
         self.assertNotEqual((), self.operations)
 
-    def test_each_has_a_rule_or_a_reason(self):
+    def test_operations_have_policy_rule_or_reason(self):
         known = {rule.name for rule in rules.list_rules()}
         for row in self.operations:
             with self.subTest(row.name):
@@ -46,12 +46,12 @@ class OperationsTest(unittest.TestCase):
                 else:
                     self.assertIn(row.policy, known)
 
-    def test_each_is_described(self):
+    def test_operations_have_summary(self):
         for row in self.operations:
             with self.subTest(row.name):
                 self.assertRegex(row.summary, r'^[A-Z].+\.$')
 
-    def test_each_exists_within_the_versions(self):
+    def test_operations_within_supported_versions(self):
         for row in self.operations:
             with self.subTest(row.name):
                 until = row.until or versions.MAXIMUM
@@ -59,7 +59,7 @@ class OperationsTest(unittest.TestCase):
                 self.assertLessEqual(row.since, until)
                 self.assertLessEqual(until, versions.MAXIMUM)
 
-    def test_each_schema_holds_and_covers_its_versions(self):
+    def test_operation_schemas_valid_for_their_versions(self):
         for row in self.operations:
             for schemas in filter(None, (row.body, row.query, row.answer)):
                 with self.subTest(row.name):
@@ -68,7 +68,7 @@ class OperationsTest(unittest.TestCase):
                     for schema in schemas.values():
                         jsonschema.Draft202012Validator.check_schema(schema)
 
-    def test_what_the_extension_adds_holds_and_is_within_its_versions(self):
+    def test_extension_schemas_valid_for_their_versions(self):
         known = {number for number, _ in versions.EXTENSION_HISTORY}
         for row in self.operations:
             for since, extend in (row.extended or {}).items():
@@ -78,7 +78,7 @@ class OperationsTest(unittest.TestCase):
                         self.assertNotEqual(schema, extend(schema))
                         jsonschema.Draft202012Validator.check_schema(extend(schema))
 
-    def test_parameters_of_the_extension_are_described_and_within_its_versions(self):
+    def test_extension_parameters_described(self):
         known = {number for number, _ in versions.EXTENSION_HISTORY}
         for row in self.operations:
             for since, added in (row.parameters or {}).items():
@@ -88,12 +88,12 @@ class OperationsTest(unittest.TestCase):
                         jsonschema.Draft202012Validator.check_schema(schema)
                         self.assertRegex(schema['description'], r'^[A-Z].*\.$')
 
-    def test_an_action_says_what_its_body_is(self):
+    def test_actions_have_body_schema(self):
         for row in self.operations:
             with self.subTest(row.name):
                 self.assertTrue(row.action is None or row.body)
 
-    def test_no_request_has_two_operations(self):
+    def test_request_has_one_operation_per_version(self):
         seen = {}
         for row in self.operations:
             with self.subTest(row.name):

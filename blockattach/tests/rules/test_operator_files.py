@@ -1,4 +1,4 @@
-"""The files that operators are given: their programs take them, and what they name is there."""
+"""Files for operators, which their programs accept and which name existing things."""
 import configparser
 import json
 import os
@@ -55,7 +55,7 @@ class OperatorFilesTest(unittest.TestCase):
             shutil.copy(drop_in, beside)
         return str(copy)
 
-    def test_units_are_taken_by_systemd(self):
+    def test_units_accepted_by_systemd(self):
         units = sorted((ETC / 'systemd').glob('*.service'))
         self.assertTrue(units)
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
@@ -77,7 +77,7 @@ class OperatorFilesTest(unittest.TestCase):
                                     self.copied(folder, unit, *drop_ins))
         return {row['name']: row['set'] for row in json.loads(said)}
 
-    def test_an_agent_of_guests_has_no_right_and_one_of_the_machine_shares_its_mounts(self):
+    def test_compute_unit_privileges_by_kind(self):
         unit = ETC / 'systemd' / 'blockattach-compute.service'
         guests = self.settings(unit)
         self.assertTrue(guests['User=/DynamicUser='])
@@ -90,18 +90,18 @@ class OperatorFilesTest(unittest.TestCase):
         self.assertLessEqual(OWN_MOUNTS, set(machine))
         self.assertEqual(set(), {name for name in OWN_MOUNTS if machine[name]})
 
-    def test_container_files_are_taken_by_their_linter(self):
+    def test_container_files_accepted_by_hadolint(self):
         files = sorted((ETC / 'container').rglob('Containerfile'))
         self.assertEqual(2, len(files))
         for file in files:
             with self.subTest(file=file):
                 self.run_program('hadolint', str(file))
 
-    def test_the_compose_file_is_taken_by_its_schema(self):
+    def test_compose_file_valid_by_schema(self):
         self.run_program('check-jsonschema', '--builtin-schema', 'vendor.compose-spec',
                          str(ETC / 'container' / 'compose.yaml'))
 
-    def test_the_log_rotation_is_taken_by_logrotate(self):
+    def test_log_rotation_accepted_by_logrotate(self):
         example = (ETC / 'logrotate.d' / 'blockattach').read_text()
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             # The account of the service is made when it is installed; its owner reads a file.

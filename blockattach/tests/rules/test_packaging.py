@@ -1,4 +1,4 @@
-"""What the package promises to the outside is there: entry points, options, documents."""
+"""Entry points, options and generated documents of the package."""
 import configparser
 import importlib
 import subprocess
@@ -22,7 +22,7 @@ def entry_points():
 
 class PackagingTest(unittest.TestCase):
 
-    def test_every_entry_point_can_be_loaded(self):
+    def test_entry_points_loadable(self):
         for group, name, place in entry_points():
             with self.subTest(group=group, name=name):
                 module, _, attribute = place.partition(':')
@@ -30,7 +30,7 @@ class PackagingTest(unittest.TestCase):
                 # A plugin of openstackclient is a module.
                 self.assertTrue(not attribute or callable(getattr(found, attribute)))
 
-    def test_every_module_of_options_is_in_the_sample(self):
+    def test_option_modules_in_sample(self):
         listed = {option.dest for _, group in options.list_opts() for option in group}
         for module in sources.modules('blockattach/storage/conf/'):
             name = module.path.removesuffix('.py').replace('/', '.')
@@ -41,7 +41,7 @@ class PackagingTest(unittest.TestCase):
                 self.assertEqual(set(), {option.dest for _, group in own() for option in group}
                                  - listed)
 
-    def test_every_option_has_help(self):
+    def test_options_have_help(self):
         self.assertEqual([], [f'[{group}] {option.dest}' for group, opts in options.list_opts()
                               for option in opts if not option.help])
 

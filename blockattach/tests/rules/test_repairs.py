@@ -1,4 +1,4 @@
-"""Each invariant names a command that repairs it: one that there is, with the words it takes."""
+"""Repair commands of the invariants, which exist and accept their arguments."""
 import argparse
 import io
 import unittest
@@ -55,14 +55,14 @@ def works(repair):
 
 class RepairsTest(unittest.TestCase):
 
-    def test_each_is_a_command_that_there_is(self):
+    def test_repairs_are_valid_commands(self):
         for row in invariants.INVARIANTS:
             if row.repair == observed.RECONCILE and 'reconcile' not in manage.NOUNS:
                 continue
             with self.subTest(row.name):
                 self.assertTrue(works(row.repair), row.repair)
 
-    def test_one_that_is_not_there_is_found(self):
+    def test_invalid_repair_command_found(self):
         for repair in ('blockattach-manage attachments repair {volume_id}',
                      'blockattach-manage attachments derive --all', 'blockattach-mange db sync',
                      'openstack volume attachment forget {attachment_id}',

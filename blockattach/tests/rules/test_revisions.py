@@ -86,25 +86,25 @@ def revision(body, folder=EXPANDS):
 
 class RevisionsTest(unittest.TestCase):
 
-    def test_what_expands_only_adds(self):
+    def test_expand_revisions_only_add(self):
         self.assertEqual([], [found for module in sources.modules(EXPANDS, SERVERS_EXPANDS)
                               for found in breaks_the_older(module)])
 
-    def test_what_contracts_adds_nothing(self):
+    def test_contract_revisions_add_nothing(self):
         self.assertEqual([], [found for module in sources.modules(CONTRACTS, SERVERS_CONTRACTS)
                               for found in adds(module)])
 
-    def test_those_of_the_next_release_that_tests_make(self):
+    def test_revisions_follow_rules(self):
         for folder, rule in ((EXPANDS, breaks_the_older), (CONTRACTS, adds)):
             [(path, text)] = ((path, text) for path, text in next_release.FILES.items()
                               if f'blockattach/{path}'.startswith(folder))
             self.assertEqual([], list(rule(sources.parse(text, f'blockattach/{path}'))))
 
-    def test_they_are_found(self):
+    def test_revision_files_found(self):
         found = {module.path for module in sources.modules(EXPANDS, SERVERS_EXPANDS)}
         self.assertLessEqual({FIRST, f'{SERVERS_EXPANDS}1000_first_release.py'}, found)
 
-    def test_each_belongs_to_the_branch_of_its_folder(self):
+    def test_revisions_belong_to_branch_of_folder(self):
         for migrations, phase, folder in (
                 (migrate.MIGRATIONS, migrate.EXPAND, EXPANDS),
                 (migrate.MIGRATIONS, migrate.CONTRACT, CONTRACTS),
@@ -116,12 +116,12 @@ class RevisionsTest(unittest.TestCase):
                       if phase.name in step.branch_labels}
             self.assertEqual(mine - {'__init__.py'}, walked)
 
-    def test_the_last_of_each_branch_is_known_without_alembic(self):
+    def test_expected_heads_known_without_alembic(self):
         for migrations in (migrate.MIGRATIONS, schema.MIGRATIONS):
             self.assertEqual(set(filter(None, migrations.expected())),
                              set(migrations.scripts().get_heads()))
 
-    def test_what_breaks_the_older_is_found(self):
+    def test_breaking_expand_revision_found(self):
         for body in ("op.drop_column('volumes', 'name')", "op.drop_table('volumes')",
                      "op.rename_table('volumes', 'disks')", "op.drop_index('ix')",
                      "op.alter_column('volumes', 'name', nullable=False)",
@@ -136,7 +136,7 @@ class RevisionsTest(unittest.TestCase):
             with self.subTest(body):
                 self.assertEqual(1, len(list(breaks_the_older(revision(body)))))
 
-    def test_what_only_adds_passes(self):
+    def test_adding_expand_revision_passes(self):
         for body in ("op.add_column('volumes', sa.Column('x', sa.Integer))",
                      "op.add_column('volumes', sa.Column('x', sa.Integer, nullable=False, "
                      "server_default='0'))",
@@ -145,7 +145,7 @@ class RevisionsTest(unittest.TestCase):
             with self.subTest(body):
                 self.assertEqual([], list(breaks_the_older(revision(body))))
 
-    def test_what_adds_is_found_where_it_contracts(self):
+    def test_adding_contract_revision_found(self):
         for body in ("op.create_table('x')", "op.add_column('x', sa.Column('y', sa.Integer))",
                      "op.create_index('ix', 'x', ['y'])"):
             with self.subTest(body):

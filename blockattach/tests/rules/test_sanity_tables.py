@@ -1,4 +1,4 @@
-"""What `blockattach-sanity` says of its cases is so."""
+"""Cases of `blockattach-sanity`."""
 import importlib
 import unittest
 
@@ -12,12 +12,12 @@ class SanityTablesTest(unittest.TestCase):
         super().setUp()
         self.names = [case.name for case in importlib.import_module(RUNNING).select()]
 
-    def test_what_only_we_promise_is_a_case(self):
+    def test_promised_cases_exist(self):
         promised = importlib.import_module(PROMISED).PROMISED
         self.assertEqual(set(), set(promised) - set(self.names))
 
-    def test_a_sentence_stands_once(self):
+    def test_case_names_unique(self):
         self.assertEqual(sorted(set(self.names)), sorted(self.names))
 
-    def test_there_are_many(self):
+    def test_number_of_cases(self):
         self.assertGreaterEqual(len(self.names), 150)

@@ -82,9 +82,9 @@ def run(program: str) -> str:
 
 
 class ThreadsTest(unittest.TestCase):
-    """The choice that the package makes when it is imported."""
+    """Choice of native threads at import of the package."""
 
-    def test_every_module_leaves_threads_native(self) -> None:
+    def test_every_module_keeps_native_threads(self) -> None:
         self.maxDiff = None
         seen = json.loads(run(WALK))
         self.assertEqual({}, seen['failed'])
@@ -93,13 +93,13 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual([], seen['patched'])
         self.assertEqual(['_thread', 'socket', 'threading', 'time'], seen['homes'])
 
-    def test_messaging_after_us_takes_our_choice(self) -> None:
+    def test_oslo_messaging_uses_threading_backend(self) -> None:
         self.assertEqual('THREADING', run(ONE_IMPORT))
 
-    def test_nobody_asks_for_another_kind(self) -> None:
+    def test_product_requests_no_green_threads(self) -> None:
         self.assertEqual([], [found for module in sources.product() for found in greens(module)])
 
-    def test_what_asks_is_found(self) -> None:
+    def test_request_of_green_threads_found(self) -> None:
         for text in ('import eventlet\n', 'import gevent.monkey\n', 'from eventlet import green\n',
                      'from x import y\ny.monkey_patch()\n', 'monkey_patch()\n'):
             with self.subTest(text):

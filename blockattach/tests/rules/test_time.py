@@ -34,7 +34,7 @@ def sources_of_time(module):
 
 class TimeTest(unittest.TestCase):
 
-    def test_only_the_clocks_know_the_time(self):
+    def test_only_clocks_read_time(self):
         excepted = (*CLOCKS, 'blockattach/tests/rules/test_time.py')
         self.assertEqual([], [found for module in sources.modules() if module.path not in excepted
                               for found in sources_of_time(module)])
@@ -49,6 +49,6 @@ class TimeTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertNotEqual([], list(sources_of_time(sources.parse(text))))
 
-    def test_a_clock_that_is_handed_down_passes(self):
+    def test_injected_clock_passes(self):
         module = sources.parse('def wait(time):\n    return time.monotonic()\n')
         self.assertEqual([], list(sources_of_time(module)))

@@ -183,18 +183,18 @@ def found_in(text):
 
 class WaitsTest(unittest.TestCase):
 
-    def test_no_clock_that_runs_decides(self):
+    def test_gate_tests_depend_on_no_real_time(self):
         for module in of_the_gate():
             found = list(breaches(module))
             allowed, _ = EXCEPTIONS.get(module.path.removeprefix(TESTS), (0, ''))
             with self.subTest(module.path):
                 self.assertEqual(allowed, len(found), found)
 
-    def test_exceptions_are_of_the_gate(self):
+    def test_exceptions_are_gate_modules(self):
         self.assertLessEqual({f'{TESTS}{name}' for name in EXCEPTIONS},
                              {module.path for module in of_the_gate()})
 
-    def test_each_way_to_depend_on_time_is_found(self):
+    def test_each_dependence_on_real_time_found(self):
         for text in (
                 'settings(call_timeout=30)', 'settings(report_interval=59.9)',
                 "{('rpc', 'silence_timeout'): '6'}", "{'create_seconds': 6}",
@@ -213,7 +213,7 @@ class WaitsTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertNotEqual([], found_in(text))
 
-    def test_what_hangs_on_no_clock_that_runs_passes(self):
+    def test_independence_of_real_time_passes(self):
         for text in (
                 'settings(call_timeout=3600)', 'settings(reserve_timeout=0)', 'done.wait()',
                 'from blockattach.tests.fixtures import polling\n'

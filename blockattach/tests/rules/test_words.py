@@ -76,24 +76,24 @@ def refused_beside(text):
 
 class WordsTest(unittest.TestCase):
 
-    def test_nobody_says_them(self):
+    def test_refused_words_absent(self):
         for path, text in sources.texts(*SUFFIXES):
             if not path.startswith(EXCEPT):
                 with self.subTest(path):
                     self.assertEqual([], refused(text))
 
-    def test_documents_tools_and_tests_do_not(self):
+    def test_refused_words_absent_beside_product(self):
         for path, text in sources.texts(*SUFFIXES):
             if path.startswith(BESIDE) and not path.startswith(EXCEPT):
                 with self.subTest(path):
                     self.assertEqual(set(), refused_beside(text))
 
-    def test_code_does_not_say_some_more(self):
+    def test_refused_words_absent_from_code(self):
         for module in (*sources.product(), *sources.modules('blockattachclient/')):
             with self.subTest(module.path):
                 self.assertEqual([], refused(module.text, REFUSED_IN_CODE))
 
-    def test_each_is_found(self):
+    def test_refused_words_found(self):
         for text in ('entrance', 'Insisting', '_keeper', 'volume.let_in', 'is_mended', 'Menders',
                      'shut_out', 'a sign of life', 'signs of life', '_wishes'):
             with self.subTest(text):
@@ -103,14 +103,14 @@ class WordsTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(1, len(refused_beside(text)))
 
-    def test_each_is_found_in_code(self):
+    def test_refused_words_found_in_code(self):
         for text in ('abandonment', 'birth', 'Foundation', 'the gate', 'so that he', 'Him',
                      'incarnation', 'in_vain', 'lets in', 'lives()', '_overtaken', 'patience=',
                      'put right', 'sharers', 'shut out', 'is told', 'its turn', 'Whoever'):
             with self.subTest(text):
                 self.assertEqual(1, len(refused(text, REFUSED_IN_CODE)))
 
-    def test_others_are_not(self):
+    def test_similar_words_pass(self):
         for text in ('recommended', 'amend', 'housekeeper', 'wish', 'letting in'):
             with self.subTest(text):
                 self.assertEqual([], refused(text))
