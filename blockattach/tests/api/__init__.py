@@ -1,1 +1,1 @@
-"""HTTP stories: what a client sends and sees, on a real database and the whole API."""
+"""Tests over HTTP of the whole API on a real database."""

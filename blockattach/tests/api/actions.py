@@ -1,4 +1,4 @@
-"""What stories about the actions on a volume share."""
+"""Base class of tests of volume actions."""
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http

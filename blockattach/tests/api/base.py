@@ -1,4 +1,4 @@
-"""What HTTP stories share: the API, things to begin with, and how a failure looks."""
+"""Base class of tests over HTTP: the API, resources to start with, and checks of faults."""
 import logging
 import unittest
 import uuid
@@ -15,7 +15,7 @@ KEYS = {400: 'badRequest', 403: 'forbidden', 404: 'itemNotFound', 409: 'conflict
 
 
 class ApiTestCase(unittest.TestCase):
-    """A fresh API per test; ``SETTINGS`` are handed to it."""
+    """Test with an API of its own, which gets ``SETTINGS``."""
 
     SETTINGS = {}
 

@@ -1,4 +1,4 @@
-"""What tests of volumes that move share: two backends of one host, and one of another."""
+"""Base class of tests of migrate and retype, with two backends of one host and one of another."""
 from blockattach.storage.db.services import pools
 from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.tests.api import actions

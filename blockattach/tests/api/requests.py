@@ -1,4 +1,4 @@
-"""Requests made by chance: half sensible, half not, from what the operations say of themselves."""
+"""Random requests, half of them valid, built from the declarations of the operations."""
 import json
 import urllib.parse
 

@@ -1,4 +1,4 @@
-"""What stories about snapshots share."""
+"""Base class of tests of snapshots."""
 from blockattach.storage.domain import invariants
 from blockattach.storage.volume import checker
 from blockattach.tests.api import actions

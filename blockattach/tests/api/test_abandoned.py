@@ -1,4 +1,4 @@
-"""Attachments whose consumers never came back are ended: what Nova says, and what is notified."""
+"""Expiry of abandoned attachments, with the answers of Nova and the notifications."""
 import itertools
 from concurrent import futures
 
@@ -27,7 +27,7 @@ LONG = 3600
 
 
 class Counted(acts.Telemetry):
-    """Keeps what is counted of drift."""
+    """Telemetry that keeps the counts of drift."""
 
     def __init__(self):
         super().__init__()
@@ -174,7 +174,7 @@ class WithoutNovaTest(Case):
         self.assertEqual((True, False), (self.there(kept), self.there(ended)))
 
     def test_os_reserve_reservation_expires_without_notification(self):
-        """Legacy reservations: no notification is sent of them."""
+        """Legacy reservations send no notification."""
         reserved, connected = self.volume(), self.volume()
         self.done(reserved, 'os-reserve')
         self.done(connected, 'os-reserve')
@@ -200,7 +200,7 @@ class WithoutNovaTest(Case):
         self.assertEqual(('in-use', grants), (self.status(volume_id), self.grants(volume_id)))
 
     def test_uncertain_revoke_keeps_expired_attachment_deleting(self):
-        """It is on its way out, under a deadline, as after a delete."""
+        """The attachment stays disconnecting with a deadline, as after a delete."""
         volume_id = self.volume()
         attachment_id = self.connected(volume_id)
         self.pass_by(LONG)
@@ -239,7 +239,7 @@ class WithNovaTest(Case):
         self.assert_ends()
 
     def test_attachment_known_to_server_kept(self):
-        """A shelved server holds its volumes so, for months."""
+        """A shelved server keeps its volumes in this state for months."""
         self.nova.run(base.SERVER, 'web', status='SHELVED_OFFLOADED')
         self.nova.use(base.SERVER, self.volume_id, self.attachment_id)
         self.assert_stays()
@@ -327,7 +327,7 @@ class WithNovaTest(Case):
         self.assertEqual([], self.messages())
 
     def test_concurrent_expiry_checks_delete_attachment_once(self):
-        """Each is checked, ended and notified once."""
+        """Each attachment is checked, deleted and notified once."""
         self.pass_by(LONG)
         with futures.ThreadPoolExecutor(2) as pool:
             self.assertEqual([0, 1], sorted(pool.map(lambda _: self.look(), range(2))))

@@ -87,7 +87,7 @@ class ReadonlyTest(ModesTestCase):
         self.assertEqual({connector['initiator']: 'ro'}, self.grants(volume_id))
 
     def test_cleared_readonly_flag_allows_rw_attachment(self):
-        """The peer goes on taking the text False for true."""
+        """Cinder takes the string False for true."""
         volume_id = self.volume()
         self.flag(volume_id, True)
         self.flag(volume_id, False)

@@ -20,7 +20,7 @@ AUTH_KEYS = {'auth_method', 'auth_username', 'auth_password'}
 
 
 class LifecycleTest(base.ApiTestCase):
-    """From reserve to delete, as Nova drives it."""
+    """Lifecycle of an attachment from reserve to delete, in the order of Nova's requests."""
 
     def test_attach_and_detach_volume_statuses(self):
         volume_id = self.volume()
@@ -210,7 +210,7 @@ class ConnectionInfoTest(base.ApiTestCase):
         self.assertNotEqual(infos[0]['auth_password'], infos[1]['auth_password'])
 
     def test_former_connection_shown_while_grant_uncertain(self):
-        """The secret beside a target is always that target's."""
+        """The secret shown with a target always belongs to that target."""
         volume_id = self.volume()
         attachment_id = self.reserve(volume_id)
         before = self.connect(attachment_id, make.connector(

@@ -19,7 +19,7 @@ HOUR = datetime.timedelta(hours=1)
 
 
 class ReadsTestCase(base.ApiTestCase):
-    """A volume with an attachment that is in use, and a reader of them."""
+    """Test with a volume in use, its attachment, and readers of both."""
 
     def setUp(self):
         super().setUp()
@@ -82,7 +82,7 @@ class TagTest(ReadsTestCase):
             self.assertEqual((status, tag), (reply.status, reply.headers['ETag']))
 
     def test_etag_differs_by_response(self):
-        """By version, by extension, by what the caller may see, by the addresses in it."""
+        """The response depends on version, extension, permissions and the address of the API."""
         for path in (self.of_volume, self.of_attachment):
             tags = {}
             for version in ('3.27', '3.48', '3.71', '3.71, blockattach 1.0', EXTENDED):
@@ -135,7 +135,7 @@ class TagTest(ReadsTestCase):
             self.assert_status(200, self.conditional(path, named))
 
     def test_unencodable_response_has_no_etag(self):
-        """Half a character within what a host said of itself."""
+        """The connector of the attachment has a lone surrogate."""
         self.sql("UPDATE attachments SET connector = '{\"initiator\": \"i\", \"x\": \"\\ud800\"}'")
         reply = self.conditional(self.of_attachment, '*', version='3.71')
         self.assert_status(200, reply)

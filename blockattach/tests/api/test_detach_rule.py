@@ -10,7 +10,7 @@ POINT = 'control.attachments.after_check'
 
 
 class DetachRuleTest(base.ApiTestCase):
-    """A server uses an attachment, and Nova says so."""
+    """Attachment that a server uses according to Nova."""
 
     def setUp(self):
         self.nova = nova.NovaStandIn()
@@ -105,7 +105,7 @@ class DetachRuleTest(base.ApiTestCase):
         self.assertEqual(2, len(self.shown(volume_id)['attachments']))
 
     def test_legacy_actions_keep_access_of_connected_server(self):
-        """What `domain.detach_rule.ASKED` never asks for touches no connected server."""
+        """Actions outside `domain.detach_rule.ASKED` change nothing for a connected server."""
         for action, body in (
                 ('os-initialize_connection', {'connector': make.connector()}),
                 ('os-attach', {'instance_uuid': base.OTHER_SERVER, 'mountpoint': '/dev/vdc'}),
@@ -170,7 +170,7 @@ class DetachRuleTest(base.ApiTestCase):
                               self.act(self.http.as_member, 'os-detach', body, volume_id))
 
     def test_os_detach_after_terminate_connection_accepted(self):
-        """Clients before there were attachments ask for both, and only the second names it."""
+        """Legacy clients send both requests, and only the second one names the attachment."""
         volume_id = self.volume()
         connector = make.connector()
         ended = {'attachment_id': self.attached(volume_id, connector=connector)}

@@ -96,7 +96,7 @@ class AttachmentTest(ExtensionTestCase):
 
 
 class SharedConnectionTest(ExtensionTestCase):
-    """Two attachments of one host on one volume; a third host has its own connection."""
+    """Two attachments of one host with a shared connection, and one of another host."""
 
     def setUp(self):
         super().setUp()
@@ -114,7 +114,7 @@ class SharedConnectionTest(ExtensionTestCase):
             for one in (self.first, self.second, self.alone)])
 
     def test_os_reserve_reservation_hidden_from_shared_connections(self):
-        """os-reserve holds it, for a server of the same host that has not come yet."""
+        """The reservation is for another server of the same host, which is not attached yet."""
         for action, value in (('os-reserve', None),
                               ('os-initialize_connection', {'connector': self.host})):
             self.assertLess(self.http.as_member.post(f'/volumes/{self.volume_id}/action', {

@@ -99,7 +99,7 @@ class IdempotencyTest(NamedTestCase):
         self.assert_status(200, self.attach(volume_id, 'k'))
 
     def test_concurrent_requests_with_one_key_create_one_attachment(self):
-        """Where no server is named, a plain volume has no place for a second one."""
+        """A plain volume has no slot for a second attachment without a server."""
         connector = make.connector()
         for multiattach in (True, False):
             for server in ({'instance_uuid': base.SERVER}, {}):
@@ -229,7 +229,7 @@ class UnderWayTest(NamedTestCase):
                           if one['status'] != 'detaching'})
 
     def test_repeat_retries_after_process_of_first_died(self):
-        """What it had begun is refused, and it cannot say any more that its name is free."""
+        """The dead process cannot free its key; the request that it started is refused."""
         def die():
             raise Died
         failpoints.arm('control.attachments.after_reserve', die)

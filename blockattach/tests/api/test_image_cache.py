@@ -10,7 +10,7 @@ GIB = test_images.GIB
 
 
 class CacheCase(test_images.ImageCase):
-    """``CACHE``: settings of the backend."""
+    """Test with an image cache. ``CACHE`` has settings of the backend."""
 
     OPTIONS = {'cinder_internal_tenant_project_id': PROJECT,
                'cinder_internal_tenant_user_id': USER}

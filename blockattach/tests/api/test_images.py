@@ -21,7 +21,7 @@ LENGTH = len(disks.CONTENT)
 
 
 class ImageCase(actions.ActionsTestCase):
-    """``OPTIONS`` of [images]."""
+    """Test with a Glance. ``OPTIONS`` are those of the group [images]."""
 
     OPTIONS = {}
 

@@ -155,7 +155,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual([], [one for one in page.requests()
                               if not one.startswith(f'{self.server.url}{PREFIX}/')])
 
-    def test_server_ids_drawn_whole_on_a_desktop(self):
+    def test_map_shows_full_server_ids_on_wide_screen(self):
         page = self.view()
         drawn = page.run("""[...document.querySelectorAll('#graph .node.server')].map((node) => [
             node.dataset.name,

@@ -104,7 +104,7 @@ class MultiattachPoolsTest(PoolsTestCase):
 
 
 class CheckTest(PoolsTestCase):
-    """The check of capabilities before the request is accepted."""
+    """Check of capabilities before the request is accepted."""
 
     SETTINGS = {'check_capabilities': 'reject'}
 

@@ -1,4 +1,4 @@
-"""Which persona may do what: the tables of ``policy/*.yaml``, each cell tried.
+"""Permissions of the personas by the tables of ``policy-stories/*.yaml``, each cell of which is tried.
 
 A stranger is answered that a thing does not exist, never that it belongs to another project. A row
 with ``makes`` is no cell: by it a member makes a thing of that name, which other rows act on, and

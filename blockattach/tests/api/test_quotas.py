@@ -115,7 +115,7 @@ class QuotaSetTest(Case):
         self.assertEqual({'id': http.PROJECT, **DEFAULTS, **OF_TYPE}, self.shown())
 
     def test_quota_below_usage_rejected(self):
-        """Only a limit that was set already, as the peer does."""
+        """As in Cinder, the check applies only to a limit that was set before."""
         for _ in range(3):
             self.volume()
         self.change(volumes=2)

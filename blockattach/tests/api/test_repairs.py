@@ -1,4 +1,4 @@
-"""What ``attachments check`` says to do repairs: each way to break the rows, then its repair.
+"""Repairs that ``attachments check`` names, applied to each way to break the rows.
 
 What is repaired by ``blockattach-manage reconcile`` is a matter of the reconciler's own tests.
 """

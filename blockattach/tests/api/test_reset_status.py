@@ -37,7 +37,7 @@ class ResetTest(actions.ActionsTestCase):
                 self.assertEqual(SHOWN.get(word.lower(), word.lower()), self.status(volume_id))
 
     def test_reset_unattached_volume_to_attachment_statuses(self):
-        """As in the peer; nothing can be attached until another reset, and force takes it."""
+        """As in Cinder; attaching needs another reset, and a force delete is accepted."""
         volume_id = self.volume()
         for word in ('attaching', 'Detaching', 'reserved'):
             with self.subTest(word=word):
@@ -140,7 +140,7 @@ class ResetTest(actions.ActionsTestCase):
         return self.http.manager.backend.fake_store.sizes()
 
     def test_reset_of_creating_volume_accepts_error_only(self):
-        """Simulation seed 200: the peer makes it available without bytes."""
+        """Simulation seed 200: Cinder sets the volume available without data."""
         self.http.hold = True
         volume_id = self.volume()
         for placed in (False, True):
@@ -158,7 +158,7 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual(('error', {}), (self.status(volume_id), self.sizes()))
 
     def test_reset_of_uncreated_volume_to_available_rejected(self):
-        """Not in two steps either."""
+        """The reset is rejected also in two steps."""
         self.http.hold = True
         volume_id = self.volume()
         self.http.work.step()
@@ -207,14 +207,14 @@ class ResetTest(actions.ActionsTestCase):
         self.assertEqual({}, self.sizes())
 
     def test_reset_to_detached_keeps_creating_status(self):
-        """Neither asks for a status: what is said of attachments alone is nobody's work."""
+        """A reset of attach_status alone does not conflict with the work on the volume."""
         self.http.hold = True
         volume_id = self.volume()
         self.assert_status(202, self.reset(volume_id, attach_status='detached'))
         self.assertEqual('creating', self.status(volume_id))
 
     def test_reset_to_detached_revokes_all_grants(self):
-        """The peer forgets the records and leaves the grants of the target."""
+        """Cinder deletes the records only and leaves the grants of the target."""
         volume_id = self.volume(multiattach=True)
         for _ in range(2):
             self.attached(volume_id, base.new_id())

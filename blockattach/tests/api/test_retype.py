@@ -65,7 +65,7 @@ class InPlaceTest(RetypeTestCase):
         self.assertEqual('VOLUME_VOLUME_057_003', self.messages(volume_id)[0][0])
         self.assertIsNone(self.shown(volume_id)['migration_status'])
 
-    def test_retype_to_type_changed_meanwhile(self):
+    def test_retype_to_type_changed_meanwhile_cancelled(self):
         volume_id, plain = self.written(), self.type('plain')
         before = self.kind(volume_id)
         for change in (

@@ -125,7 +125,7 @@ class HeededTest(HintsTestCase):
 class WaitingTest(HintsTestCase):
 
     def test_hints_apply_to_rescheduled_volume(self):
-        """Its first backend fails; the second one is not where it shall be."""
+        """The first backend fails, and the second one does not satisfy the hint."""
         first = self.ask(None)
         home = self.place(first)
         lone = self.http.manager if home == http.HOST else self.second

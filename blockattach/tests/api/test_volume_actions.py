@@ -191,7 +191,7 @@ class BootableTest(actions.ActionsTestCase):
         self.assertEqual(1, len(self.rows(self.volume_id)))
 
     def test_idempotent_repeat_is_no_second_server(self):
-        """It makes no second record, so it is the first."""
+        """The repeat creates no second attachment, so the rule does not apply."""
         body = {'attachment': {'volume_uuid': self.volume_id, 'instance_uuid': base.SERVER}}
         first, again = (self.http.as_member.post('/attachments', body, **{'Idempotency-Key': 'a'})
                         for _ in range(2))

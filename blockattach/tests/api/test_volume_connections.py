@@ -86,7 +86,7 @@ class InitializeTest(ConnectionTestCase):
         self.assertEqual('in-use', self.status(volume_id))
 
     def test_initialize_connection_of_server_attached_without_host(self):
-        """Shelved by clients of old, and unshelved: it stays attached."""
+        """A server shelved and unshelved by legacy clients stays attached."""
         volume_id = self.volume()
         self.attach(volume_id)
         connector = make.connector()
@@ -247,7 +247,7 @@ class TerminateTest(ConnectionTestCase):
 
 
 class SharedHostTest(ConnectionTestCase):
-    """Servers of one host, which share its connection and cannot be told apart by connector."""
+    """Servers of one host, which share its connection and have the same connector."""
 
     def setUp(self):
         super().setUp()
@@ -358,7 +358,7 @@ class LifecycleTest(ConnectionTestCase):
         self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
 
     def test_detach_keeps_grant_of_other_server_on_host(self):
-        """One leaves, and the host keeps what the other needs."""
+        """One server is detached, and the host keeps the grant for the other one."""
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
         for server in (base.SERVER, base.OTHER_SERVER):

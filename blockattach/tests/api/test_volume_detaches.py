@@ -44,7 +44,7 @@ class AnnouncedTest(actions.ActionsTestCase):
                           self.act(volume_id, 'os-begin_detaching'))
 
     def test_concurrent_begin_detaching_of_multiattach_volume(self):
-        """The peer refuses the second while the first is leaving."""
+        """Cinder rejects the second request while the first detach is in progress."""
         volume_id = self.volume(multiattach=True)
         ids = [self.attached(volume_id, base.new_id()) for _ in range(3)]
         steps = []
@@ -61,7 +61,7 @@ class AnnouncedTest(actions.ActionsTestCase):
         self.assertEqual(['detaching', 'detaching', 'available'], steps)
 
     def test_successive_detaches_of_multiattach_volume(self):
-        """Clients wait for the change of the word, after each."""
+        """Clients wait for the volume status to change after each request."""
         volume_id = self.volume(multiattach=True)
         words = []
         for attachment_id in [self.attached(volume_id, base.new_id()) for _ in range(2)]:

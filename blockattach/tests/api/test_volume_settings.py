@@ -336,7 +336,7 @@ class ForceDeleteTest(SettingsTestCase):
         self.assertEqual({}, self.http.manager.backend.fake_store.sizes())
 
     def test_force_delete_with_attachment_rejected(self):
-        """The peer takes a volume away that is exported."""
+        """Cinder deletes a volume that is exported."""
         for state in (_State.RESERVED, _State.CONNECTED, _State.ATTACHED, _State.ERROR_DETACHING):
             with self.subTest(state=state):
                 held = make.attachment(self.http.database, make.volume(

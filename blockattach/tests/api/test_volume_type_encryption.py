@@ -290,7 +290,7 @@ class VolumeTest(EncryptionTestCase):
                          self.admin.get(f'/volumes/{self.volume()}/encryption').body)
 
     def test_back_end_encrypted_volume_attached_as_plain(self):
-        """A host has nothing to decrypt."""
+        """The backend encrypts, so a host has nothing to decrypt."""
         self.made()
         volume_id = self.volume(volume_type='secret')
         self.assertIs(False, self.connect(self.reserve(volume_id))['connection_info'][

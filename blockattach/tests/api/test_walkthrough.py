@@ -1,4 +1,4 @@
-"""An attach goes the way that the page "Walkthrough" describes, in twelve steps.
+"""Attach request, which enters the modules that the page "Walkthrough" lists in twelve steps.
 
 A request is traced from its route to the target and back. A module is entered when a function of
 it is called; constructors that the interpreter generates do not count, nor does `OUTSIDE`.

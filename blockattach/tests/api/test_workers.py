@@ -43,7 +43,7 @@ class CleanupTest(base.ApiTestCase):
         self.assertEqual('deleting', self.shown(self.volume_id)['status'])
 
     def test_cleanup_by_other_cluster_member(self):
-        """Another member of the cluster of the one that is down."""
+        """Another member of the cluster of the dead service does the cleanup."""
         self.leave()
         self.sql("UPDATE services SET cluster = 'storage-1@fake' WHERE host = 'storage-1@fake'")
         services.register(self.http.database, binaries.VOLUME, 'storage-2@fake', 'nova', 'x',

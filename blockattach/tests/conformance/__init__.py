@@ -1,1 +1,1 @@
-"""The drivers of this package prove their contracts."""
+"""Conformance tests of the drivers of this package."""

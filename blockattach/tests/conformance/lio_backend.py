@@ -1,4 +1,4 @@
-"""The LIO driver on a kernel that is played, for tests."""
+"""LIO driver on a simulated kernel for tests."""
 import contextlib
 import dataclasses
 import os
@@ -11,7 +11,7 @@ from blockattach.tests.fixtures import lio_kernel
 
 
 class Lio(target.TargetBase):
-    """A kernel of its own for each test."""
+    """Test with a simulated kernel of its own."""
 
     def setUp(self):
         self.kernel = lio_kernel.FakeLio()

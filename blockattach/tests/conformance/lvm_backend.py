@@ -1,4 +1,4 @@
-"""An lvm store on a stand-in for LVM, for machines whose kernel has no device-mapper."""
+"""The lvm store on a stand-in for LVM, for machines whose kernel has no device-mapper."""
 import dataclasses
 import os
 import pathlib
@@ -21,7 +21,7 @@ TAG = 'blockattach'
 
 
 class Machine:
-    """A machine with one volume group, as its LVM sees it; may be changed at any time."""
+    """Machine with one volume group as seen by its LVM, which a test may change at any time."""
 
     def __init__(self, test: unittest.TestCase, size_gb: int = 8) -> None:
         self.folder = pathlib.Path(settings.folder(test))
@@ -101,7 +101,7 @@ class Machine:
 
 
 class LvmTestCase(unittest.TestCase):
-    """A test with a machine of its own."""
+    """Test with a machine of its own."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -26,7 +26,7 @@ TABLES = 2 * EXTENT
 
 
 class Failed(Exception):
-    """A complaint on standard error, and the code of the end."""
+    """Failure of a command with a message on standard error and an exit status."""
 
     def __init__(self, complaint, code=5):
         super().__init__(complaint)
@@ -76,7 +76,7 @@ class OpenedState:
 
 
 class Lvm:
-    """The verbs, on one state."""
+    """Commands of LVM on one state."""
 
     def __init__(self, folder, state):
         self.folder = folder

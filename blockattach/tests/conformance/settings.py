@@ -1,4 +1,4 @@
-"""Settings of a backend for one test: folders of its own, a free port."""
+"""Settings of a backend for one test, with folders of its own and a free port."""
 import contextlib
 import dataclasses
 import os

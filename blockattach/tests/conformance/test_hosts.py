@@ -1,4 +1,4 @@
-"""The fake host keeps the contract of hosts too."""
+"""Contract of the fake host."""
 import uuid
 
 from blockattach.compute.hosts import base

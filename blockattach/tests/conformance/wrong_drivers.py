@@ -1,4 +1,4 @@
-"""Drivers that are wrong, each in one way, and the kits on them: see test_report.
+"""Drivers that are each wrong in one way, and their contract tests, for test_report.
 
 Not found by the loader of tests, which looks for names that begin with test.
 """
@@ -14,7 +14,7 @@ from blockattach.tests.conformance import test_tgt
 
 
 class Sound(fake_store.FakeStore):
-    """Nothing is wrong."""
+    """Store without a defect."""
 
 
 class SoundTest(store.StoreContract):
@@ -30,7 +30,7 @@ class SoundTest(store.StoreContract):
 
 
 class Boaster(fake_store.FakeStore):
-    """Declares what it does not do."""
+    """Store that declares a capability that fails."""
 
     def clone(self, source, volume):
         return None
@@ -41,7 +41,7 @@ class BoasterTest(SoundTest):
 
 
 class Promising(fake_store.FakeStore):
-    """Declares what nothing proves."""
+    """Store that declares a capability that no test proves."""
 
     def wipe(self):
         return None
@@ -58,7 +58,7 @@ class PromisingTest(SoundTest):
 
 
 class Half(fake_store.FakeStore):
-    """Has a part of a capability."""
+    """Store with a part of a capability."""
 
     delete_snapshot = None
 
@@ -68,7 +68,7 @@ class HalfTest(SoundTest):
 
 
 class Limiter(fake_store.FakeStore):
-    """Says that it can limit."""
+    """Store that reports QoS support."""
 
     def pools(self):
         found = super().pools()
@@ -81,7 +81,7 @@ class LimiterTest(SoundTest):
 
 
 class Thick(fake_store.FakeStore):
-    """Says that it is thick, and gives away more than it has."""
+    """Store that reports thick provisioning and allocates more space than it has."""
 
     def pools(self):
         found = super().pools()
@@ -95,7 +95,7 @@ class ThickTest(SoundTest):
 
 
 class Shy(tgt.TgtTarget):
-    """Unmaps, and does not say so."""
+    """Target that supports discard without declaring it."""
 
     unmaps = None
 
@@ -110,7 +110,7 @@ class ShyTest(test_tgt.Tgt, scsi.ScsiContract):
 
 
 class Divided(tgt.TgtTarget):
-    """Says that hosts see each other's reservations, which they do not."""
+    """Target that declares shared reservations without supporting them."""
 
     def reservations(self, volume_id):
         return reservation.Reservations()
@@ -126,7 +126,7 @@ class DividedTest(test_tgt.Tgt, scsi.ScsiContract):
 
 
 class OnePathed(fake_target.FakeTarget):
-    """Returns fewer paths to some hosts than to others."""
+    """Target that returns fewer portals to some hosts than to others."""
 
     def _portals(self):
         self.calls = [*getattr(self, 'calls', ()), None]

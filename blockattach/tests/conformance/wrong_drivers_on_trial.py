@@ -1,4 +1,4 @@
-"""One wrong driver, as a third party's module would hold it."""
+"""One wrong driver in a module like that of a third party."""
 from blockattach.tests.conformance import wrong_drivers
 
 

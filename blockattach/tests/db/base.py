@@ -1,4 +1,4 @@
-"""What tests on a database share.
+"""Base class of tests on a database.
 
 ``BLOCKATTACH_TEST_DATABASES`` (for instance ``sqlite,mysql,postgresql``) says on which every test
 runs. Without it: all on SQLite, and on the servers what differs between them: types, order, rows
@@ -29,7 +29,7 @@ WAITS = {'mysql': 'SELECT count(*) FROM information_schema.innodb_trx JOIN '
 
 
 class DatabaseTestCase(unittest.TestCase):
-    """A fresh database per test, of the class's kind."""
+    """Test with a database of its own, of the kind of the class."""
 
     KIND = database.SQLITE
     MIGRATED = True

@@ -1,4 +1,4 @@
-"""A database as full as one is after a year: most rows are history."""
+"""Database as full as after a year, in which most rows are deleted ones."""
 import datetime
 import uuid
 

@@ -1,4 +1,4 @@
-"""Volume managers that answer as a test says, in the place of the bus."""
+"""Volume managers that respond as a test defines, in place of the bus."""
 import threading
 
 from blockattach.platform import errors

@@ -1,4 +1,4 @@
-"""What a database is asked, as it is sent to it."""
+"""Recording of the statements that are sent to a database."""
 import contextlib
 
 import sqlalchemy as sa

@@ -77,7 +77,7 @@ class ReserveTest(Case):
         self.assertEqual(('iqn.a', RW), (wanted.initiator, wanted.mode))
 
     def test_connector_read_as_written(self):
-        """Whatever JSON the standard library writes: the bus brings half a character, too."""
+        """The bus may deliver any JSON that the standard library writes, also a lone surrogate."""
         for wwpn in ('\ud800', 'ä\U0001f600', float('inf')):
             row = self.reserve(make.volume(self.database), connector=make.connector(wwpns=[wwpn]))
             found = attachment_queries.get(self.database, row.id)
@@ -280,7 +280,7 @@ class OvertakenTest(Case):
         self.assertEqual([made], attachment_queries.of_volume(self.database, self.volume.id))
 
     def test_outdated_move_does_not_overwrite_newer_row(self):
-        """Also where no history is kept, which has each generation once."""
+        """This holds also without history, whose unique generations would reject the write."""
         self.database.history_days = 0
         make.attachment(self.database, self.volume, S.ATTACHED)
         row = make.attachment(self.database, self.volume, S.CONNECTING)

@@ -95,7 +95,7 @@ class BuiltTest(base.DatabaseTestCase):
         self.assertEqual(1, self.read(self.database).allocated_gb)
 
     def test_second_read_sees_writes_of_others(self):
-        """A look leaves no transaction behind on the connection that goes back to the pool."""
+        """A read leaves no transaction open on the pooled connection."""
         for number in range(2, 5):
             with self.other.writer() as connection:
                 statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': number})
@@ -111,7 +111,7 @@ class BuiltTest(base.DatabaseTestCase):
 
 @base.on_every_server
 class ReadersTest(base.DatabaseTestCase):
-    """Connections that only read."""
+    """Reader connections."""
 
     def setUp(self):
         super().setUp()
@@ -191,7 +191,7 @@ class ByItselfTest(base.DatabaseTestCase):
             self.assertEqual(1, self.change(self.update(NAME, 1)))
 
     def test_compound_statement_waits_for_row_lock(self):
-        """It waits, and is not refused for what that one has written."""
+        """The statement waits and is not rejected for the write of the other transaction."""
         with futures.ThreadPoolExecutor(1) as pool, self.other.writer() as connection:
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 2})
             late = pool.submit(self.change, self.update(NAME, 3))

@@ -117,7 +117,7 @@ class TargetTest(base.DatabaseTestCase):
         self.assertEqual(['nothing_deleted_is_exported'], self.found())
 
     def test_silent_target_skipped_by_checker(self):
-        """What the rows and the other target show is found; of it nothing is said."""
+        """Only violations of the rows and of the other target are found."""
         other = fake.FakeTarget(backend.settings('/nonexistent'))
         other.export(connection.Export('gone', 'name', '/dev/null', 1))
         with self.database.writer() as writer:

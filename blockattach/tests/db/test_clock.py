@@ -48,7 +48,7 @@ class DatabaseTimeTest(base.DatabaseTestCase):
             self.assertEqual(offset > 0, moved > start)
 
     def test_fractions_of_second_stored(self):
-        """A column that dropped them would make a deadline up to a second too early or late."""
+        """A column without fractions would shift a deadline by up to a second."""
         row = make.attachment(self.database, state=lifecycle.State.RESERVED)
         found = attachment_queries.get(self.database, row.id)
         self.assertEqual(row.created_at, found.created_at)

@@ -113,7 +113,7 @@ class PlacedTest(ExtendingCase):
             self.assertEqual(([HOST], ('extending', 1, (make.POOL, 2), before + 2)),
                              (clients.hosts, self.outcome(volume)))
 
-    def test_extend_refused_after_manager_stays_down(self):
+    def test_extend_refused_if_manager_stays_down(self):
         volume = self.extending()
         self.place(volume.id, managers.Managers(self.database, managers.be_silent))
         self.dead_service(HOST)

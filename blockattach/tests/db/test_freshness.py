@@ -43,7 +43,7 @@ class FreshnessTest(base.DatabaseTestCase):
             self.assertEqual(1, connection.execute(sa.select(1)).scalar())
 
     def test_strict_mode_and_isolation_ensured(self):
-        """Whatever the server's defaults are."""
+        """Both are set whatever the defaults of the server are."""
         asked = {'mysql': ('SELECT @@SESSION.sql_mode', 'TRADITIONAL'),
                  'postgresql': ('SHOW transaction_isolation', 'read committed')}
         query, expected = asked[self.KIND]

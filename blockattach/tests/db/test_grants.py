@@ -184,7 +184,7 @@ class AliasTest(Case):
         self.assertEqual({'iqn.b': before}, self.aliases())
 
     def test_alias_extended_on_hash_collision(self):
-        """These two begin with the same 8 digits of SHA-256; found by search."""
+        """The two initiators share the first 8 digits of SHA-256 and were found by search."""
         one, two = self._twins()
         for initiator in ('iqn.a', one, two):
             self.attach(initiator)

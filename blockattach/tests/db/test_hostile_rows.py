@@ -56,7 +56,7 @@ class HostileRowsTest(Case):
         self.assert_only_good_taken({good})
 
     def test_rows_without_hostile_value_imported(self):
-        """Each row is refused only because of its value."""
+        """Each hostile row is refused only because of its value."""
         for table in hostile_rows.COLUMNS:
             self.rows.good(table)
         self.assertEqual(set(), self.found())

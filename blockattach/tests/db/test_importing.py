@@ -195,7 +195,7 @@ class RefusalTest(Case):
         self.assertEqual([('many_holders', wrong)], self.refused())
 
     def test_os_attach_attachment_needs_initiator(self):
-        """Cinder keeps the server, and neither its host nor what that was answered."""
+        """Cinder stores the server of os-attach, but neither its host nor its connection."""
         volume_id = self.cinder.volume(status='in-use')
         one = self.cinder.attachment(volume_id, attached_host=None, connector=None,
                                      connection_info=None, instance_uuid=SERVER)

@@ -1,4 +1,4 @@
-"""Initiator names are compared without case, also in rows of an earlier release."""
+"""Case-insensitive initiator names, also in rows of an earlier release."""
 import sqlalchemy as sa
 
 from blockattach.storage.db import models

@@ -81,7 +81,7 @@ class RotateTest(Case):
             self.assertNotIn(new, line)
 
     def test_interrupted_rotation_completed_by_repeat(self):
-        """At each place, one after the other, until there is none left."""
+        """The rotation is interrupted at each step in turn."""
         left = passed = 0
         while True:
             before, [old] = self.passwords(self.database), self.keys()
@@ -133,7 +133,7 @@ class WritersTest(Case):
     """Transactions that begin with the old key and end after the new key was added."""
 
     def test_write_with_replaced_key_resealed(self):
-        """Sealed by the old key, not yet written: it is sealed once more."""
+        """A credential sealed by the old key but not written yet is sealed again."""
         other, replaced = self.process(), []
 
         def replace(connection, cursor, statement, *rest):
@@ -151,7 +151,7 @@ class WritersTest(Case):
         self.assertEqual(1, len(self.passwords(self.database)))
 
     def test_rotation_waits_for_uncommitted_row(self):
-        """Written by the old key, not yet committed: the key is not forgotten before."""
+        """The old key is kept until the row that uses it is committed."""
         operator, writing, go_on = self.process(), threading.Event(), threading.Event()
         other = self.process()
 

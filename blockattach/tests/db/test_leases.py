@@ -163,7 +163,7 @@ class VolumeTest(Case):
 class OwnerTest(Case):
     """Process instance that resumes an attachment."""
 
-    def test_interrupted_attachments_found_by_owner_instance(self):
+    def test_attachment_of_earlier_instance_interrupted(self):
         make.pool(self.database)
         held = make.volume(self.database, on_pool=make.POOL)
         row = attachments.reserve(self.database, attachments.Wish(
@@ -205,7 +205,7 @@ class RaceTest(Case):
             self.assertEqual(1, sum(won), f'round {number}')
 
     def test_concurrent_pair_and_volume_leases_exclude_each_other(self):
-        """Each writes its own lease first and looks for the other kind then."""
+        """Each process writes its own lease first and checks for the other kind then."""
         for number in range(self.ROUNDS):
             def act(who, number=number):
                 pair = self.pair(leases.owner_of(f'{who}@b', 'instance'),

@@ -179,7 +179,7 @@ class MetadataTest(base.DatabaseTestCase):
                 self.assertEqual((False, None), self.details(volume))
 
     def test_attached_mode_removed_by_end_of_other_attachment(self):
-        """As in Cinder: it has the mode of the last os-attach, and ends with the next end."""
+        """As in Cinder, the key has the mode of the last os-attach and ends with any detach."""
         volume = make.volume(self.database, multiattach=True)
         other = make.attachment(self.database, volume, S.RESERVED)
         self.attach(volume)

@@ -45,7 +45,7 @@ SECONDS = polling.LIMIT
 
 
 class Case(base.DatabaseTestCase):
-    """``database`` sees what is stored; ``broken`` goes through the proxy."""
+    """Test with ``database``, a direct connection, and ``broken``, a connection by a proxy."""
 
     def setUp(self):
         super().setUp()
@@ -113,7 +113,7 @@ class AttachmentTest(Case):
         self.assertEqual(3, len(attachment_queries.of_volume(self.database, volume.id)))
 
     def test_transitions_happen_once_after_lost_commit(self):
-        """The whole lifecycle, every step of it cut off, and then every step again."""
+        """Every step of the lifecycle is interrupted and then repeated."""
         self.both_ways(self.check_moves)
 
     def check_moves(self, where):
@@ -316,7 +316,7 @@ class LateTest(Case):
         self.assertEqual(before + 1, self.count(models.volumes))
 
     def test_late_commit_of_transition_found_by_repeat(self):
-        """It holds no lock before it arrives: the second copy finds it done, and that is said."""
+        """The late COMMIT holds no lock, and the repeat finds the transition done."""
         row = make.attachment(self.database, state=S.CONNECTED)
         late = self.fixture.open(url=self.proxy.url, clock=Arriving(self.proxy, lambda: (
             attachment_queries.get(self.database, row.id).generation > row.generation)))
@@ -329,7 +329,7 @@ class LateTest(Case):
 
     @exhaustive.only
     def test_missing_commit_outcome_unknown(self):
-        """The server keeps a session whose client has gone: the outcome is unknown."""
+        """The server keeps the session of the lost client, so the outcome is unknown."""
         volume = make.volume(self.database)
         wish = attachments.Wish(volume.id, volume.project_id)
         with self.assertRaises(errors.OutcomeUnknown) as caught:

@@ -137,7 +137,7 @@ class NextReleaseTest(NextReleaseTestCase):
         self.assertRaises(errors.ConfigurationError, migrate.check, self.database.engine)
 
     def test_contract_refused_until_rows_migrated(self):
-        """Should the question not have been asked."""
+        """The database refuses the contraction itself, if nothing has checked before."""
         make.volume(self.database)
         self.done('migrate.expand')
         self.assertEqual(['refused', '1001'],

@@ -170,7 +170,7 @@ class RaceTest(MovingCase):
 class ChangedTypeTest(MovingCase):
 
     def test_retype_to_type_changed_before_lock_rejected(self):
-        """Also on MariaDB, where a transaction sees what was there at its first read."""
+        """This holds also on MariaDB, where a transaction reads from its first snapshot."""
         volume, generation = self.begin('retype')
         other = self.fixture.open()
 

@@ -94,7 +94,7 @@ class WalkTest(base.DatabaseTestCase):
                 self.assert_walked(name, (sort,))
 
     def test_pages_by_two_keys_in_mixed_directions_complete(self):
-        """Return pairs of adjacent keys, and a pair of each boolean key with a text key."""
+        """The pairs are adjacent keys, and each boolean key with a text key."""
         for name, columns in self.lists.items():
             keys = tuple(columns)
             pairs = {*zip(keys[::2], keys[1::2], strict=False), *(

@@ -152,7 +152,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual(0, self.more().get('attachments', 0))
 
     def test_purge_reads_each_table_part_once(self):
-        """Also where hardly any row may go: what it costs follows from the size of the table."""
+        """The cost follows from the size of the table, also where few rows are deleted."""
         parts = 4
         self.history(parts * purging.PART + 1, every=300)
         self.later(40)
@@ -259,7 +259,7 @@ class BesideTest(base.DatabaseTestCase):
 class MeanwhileTest(base.DatabaseTestCase):
 
     def test_purge_keeps_row_referenced_meanwhile(self):
-        """Between the look and the write somebody refers to what was to go."""
+        """Another transaction refers to the row between the check and the delete."""
         manual = clock.ManualClock()
         database = self.fixture.open(manual)
         kind = make.volume_type(database)

@@ -74,7 +74,7 @@ class LifecycleTest(base.DatabaseTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class RaceTest(test_races.Case):
-    """Of concurrent requests one succeeds, and none leaves half of its work."""
+    """Concurrent requests, of which one succeeds and none leaves a partial change."""
 
     def test_concurrent_associations_of_type_succeed_once(self):
         for _ in range(ROUNDS):

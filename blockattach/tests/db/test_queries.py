@@ -56,7 +56,7 @@ class ChildrenTest(Case):
                 self.assertEqual({()}, {one.attached for one in page})
 
     def test_volumes_listed_with_attached_servers(self):
-        """To each third one or two servers; one more is only about to be."""
+        """Every third volume has one or two attached servers, and one more that is attaching."""
         servers = []
         for number in range(40):
             volume = make.volume(self.database, name=f'{number:03}', multiattach=True)
@@ -74,7 +74,7 @@ class ChildrenTest(Case):
 
 @base.on_sqlite_and_servers_in_turn
 class PagingTest(Case):
-    """Names: two ties, two NULLs, and two that differ only in case."""
+    """Pages of volumes whose names have two ties, two NULLs and two that differ in case only."""
 
     NAMES = ('b', None, 'a', 'B', 'b', None, 'c')
 

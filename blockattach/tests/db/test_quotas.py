@@ -253,7 +253,7 @@ class VolumeQuotaTest(Case):
             self.assertEqual(most, len(counts))
 
     def test_quota_update_effective_at_once(self):
-        """However far from its limit a project was counted."""
+        """The update is effective however far from its quota the project was counted."""
         self.limit(quota_volumes=quotas.MARGIN + 100)
         self.volume()
         other = self.fixture.open()

@@ -82,7 +82,7 @@ class RotationTest(Case):
         self.assertEqual({f'iqn.{number}' for number in range(MANY)}, set(self.passwords()))
 
     def test_reseal_skips_row_changed_meanwhile(self):
-        """Between the look and the write, another process has sealed it too."""
+        """Another process reseals the row between the read and the write."""
         self.join('iqn.a')
         new, _ = self.use(self.new, self.old)
         other = self.fixture.open()

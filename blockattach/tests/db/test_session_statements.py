@@ -39,7 +39,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
             self.assertEqual((1, 4), counted(connection))
 
     def test_first_statement_of_process_prepared(self):
-        """Nothing was written by it yet, so only the readers' connections know the server."""
+        """The process has written nothing yet, so only its reader connections know the server."""
         one = statements.Statement(lambda dialect: _pools.select().where(
             _pools.c.name == statements.value('name'), _pools.c.thin.is_not(None)))
         fresh = self.fixture.open()
@@ -86,7 +86,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
                 self.look(connection)
 
     def test_prepared_statements_survive_session_switch_by_proxy(self):
-        """Behind a proxy that lends it; an open transaction goes on in it."""
+        """A proxy lends the session, in which an open transaction continues."""
         texts = set()
         sa.event.listen(self.database.engine, 'before_cursor_execute',
                         lambda connection, cursor, text, *rest: texts.add(text))

@@ -48,7 +48,7 @@ class SlotTest(base.DatabaseTestCase):
         self.assertEqual(1, sum(answers))
 
     def test_any_number_of_rows_without_slot(self):
-        """As on a volume that several hosts share, and as history."""
+        """Rows of multiattach volumes and deleted rows have no slot."""
         self.assertTrue(self.insert('a', None) and self.insert('b', None))
 
     def test_detach_frees_slot(self):

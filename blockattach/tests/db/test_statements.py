@@ -246,7 +246,7 @@ class StatementsTest(Case):
         self.expect('delete a reserved one', lambda: self.api.delete(f'/attachments/{reserved}'))
 
     def test_statements_independent_of_other_attachments(self):
-        """Many others, and many that have gone: nothing is asked more often."""
+        """Many attachments and many deleted ones cause no additional statement."""
         volume_id = self.volume(volume_type=make.volume_type(self.database, multiattach=True).id)
         for _ in range(5):
             gone = self.create(volume_id, make.connector()).body['attachment']['id']
@@ -276,7 +276,7 @@ class StatementsTest(Case):
             f'/attachments/detail?marker={made}'))
 
     def test_statements_of_lists_independent_of_length(self):
-        """Volumes with metadata, each tenth attached twice: what is asked does not grow."""
+        """Volumes with metadata, every tenth attached twice, cause no additional statement."""
         kind = make.volume_type(self.database, multiattach=True).id
         for number in range(20):
             volume_id = self.volume(volume_type=kind)

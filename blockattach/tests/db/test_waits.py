@@ -90,7 +90,7 @@ class WaitsTest(Case):
             waiting.id: HOURS[waiting.state] for waiting in self.overdue(limits=HOURS)})
 
     def test_waits_expire_by_database_clock(self):
-        """A node whose clock is years off neither makes nor sees anything older or newer."""
+        """A node whose clock is years off computes the same age."""
         for year in YEARS:
             seen = self.fixture.open(testing_clock.ManualClock(year))
             row = make.attachment(seen, state=S.RESERVED)
@@ -175,7 +175,7 @@ class RaceTest(Case):
                     for running in [pool.submit(run, act) for act in acts]]
 
     def test_concurrent_connect_and_expiry_exclude_each_other(self):
-        """Either it comes and the attachment stays, or the attachment is gone: never both."""
+        """Either the connect succeeds and the attachment stays, or the attachment is deleted."""
         other, ended = self.fixture.open(), set()
         for _ in range(ROUNDS):
             row = make.attachment(self.database, state=S.RESERVED)

@@ -1,4 +1,4 @@
-"""A process that makes the tables of a database, begun together with others of its kind."""
+"""Process that upgrades the schema of a database at the same time as others."""
 import fcntl
 import importlib
 import sys

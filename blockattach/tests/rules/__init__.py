@@ -1,1 +1,1 @@
-"""Tests that walk the whole tree and hold its rules."""
+"""Tests of rules that hold for the whole tree."""

@@ -14,7 +14,7 @@ LIBRARIES = ('blockattach', 'castellan.config', 'keystonemiddleware.auth_token',
 
 class TableTest(unittest.TestCase):
 
-    def test_same_options_are_read_here(self):
+    def test_option_table_equals_library_options(self):
         listed = {}
         for entry in importlib.metadata.entry_points(group='oslo.config.opts'):
             if entry.name in LIBRARIES:

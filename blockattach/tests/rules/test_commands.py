@@ -1,4 +1,4 @@
-"""Commands handle signals before they load anything, and their pages say what may change."""
+"""Commands, which handle signals before heavy imports and have complete pages."""
 import re
 import subprocess
 import sys

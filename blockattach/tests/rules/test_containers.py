@@ -1,4 +1,4 @@
-"""The compose file names programs, options, files and conditions that there are, and no secret.
+"""The compose file names existing programs, options, files and conditions, and no secret.
 
 That its form is right, its schema says (`test_operator_files`); that it works, the same commands
 show in `blockattach/tests/system/test_compose.py`.

@@ -1,4 +1,4 @@
-"""The guide for Debian names options, programs and files that there are."""
+"""Guide for Debian, which names existing options, programs and files."""
 import configparser
 import importlib.metadata
 import pathlib
@@ -160,7 +160,7 @@ class DebianGuideTest(unittest.TestCase):
                 self.assertNotEqual([], list(rule(text)))
 
     def test_health_file_in_runtime_directory_of_unit(self):
-        """Each unit makes the folder that the process of its name writes to."""
+        """Each unit creates the folder that its process writes to."""
         self.assertEqual('/run/{process}/health', configuration(self.text)['health']['file'])
         units = sorted((ETC / 'systemd').glob('*.service'))
         self.assertTrue(units)

@@ -1,5 +1,4 @@
-"""The plugin for devstack: its shell is clean, each phase does what devstack expects of it, and
-the service takes what it writes.
+"""Plugin for devstack: shellcheck, its phases, and the configuration that it writes.
 """
 import configparser
 import os

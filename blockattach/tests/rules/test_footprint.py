@@ -208,7 +208,7 @@ class FootprintTest(unittest.TestCase):
         self.check('compute')
 
     def test_shared_modules_loaded_before_fork(self):
-        """And nothing is opened: nobody listens there."""
+        """Nothing is opened, since no server listens on the port."""
         self.assertEqual(
             {'driver': True, 'threads': 1, 'frozen': True, 'compiled': True},
             self.said(f'mysql+pymysql://127.0.0.1:{servers.free_port()}/blockattach', LOAD))

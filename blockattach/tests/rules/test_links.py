@@ -75,7 +75,7 @@ class LinksTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(1, len(list(dead_links('doc/source/example.rst', text))))
 
-    def test_living_links_pass(self):
+    def test_valid_links_pass(self):
         text = ('``blockattach/platform/clock.py`` ``blockattach.platform.errors.NotFound`` '
                 '``blockattach.storage.domain``\n')
         self.assertEqual([], list(dead_links('doc/source/example.rst', text)))

@@ -1,5 +1,4 @@
-"""A noun stands in one place: the walkthrough lists every file that names transfers, and they are
-few.
+"""Files that name transfers, which are few and listed by the walkthrough.
 """
 import re
 import unittest
