@@ -1,8 +1,8 @@
-"""Permissions of the personas by the tables of ``policy-stories/*.yaml``, each cell of which is tried.
+"""Permissions of the personas, by the tables of ``policy-stories/*.yaml``.
 
-A stranger is answered that a thing does not exist, never that it belongs to another project. A row
-with ``makes`` is no cell: by it a member makes a thing of that name, which other rows act on, and
-what else its answer has. Each name has its place in the answer beside it.
+A stranger gets 404, which does not say that the resource belongs to another project. A row with
+``makes`` is not checked: a member creates resources with it, on which other rows act. ``makes``
+maps the name of each resource to its place in the response.
 """
 import functools
 import pathlib
