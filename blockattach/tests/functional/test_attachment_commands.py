@@ -1,5 +1,6 @@
-"""The plugin of openstackclient as it is typed: what lists attachments, the names of all its
-commands, what is no input, and their page.
+"""Commands of the openstackclient plugin that list attachments.
+
+Also the names of all commands, invalid arguments, and the page of the commands.
 """
 import csv
 import importlib.metadata
@@ -30,13 +31,13 @@ _State = attachment_lifecycle.State
 
 
 def names(groups):
-    """The commands of groups of entry points, as they are typed."""
+    """Return the command lines of groups of entry points."""
     return {entry.name.replace('_', ' ') for group in groups
             for entry in importlib.metadata.entry_points(group=group)}
 
 
 def clashes(ours, theirs):
-    """Commands that hide another one: the same words, or one begins with all words of another."""
+    """Return pairs of commands that are the same or start with each other's words."""
     return {(one, other) for one in ours for other in theirs
             if f'{one} '.startswith(f'{other} ') or f'{other} '.startswith(f'{one} ')}
 
@@ -48,19 +49,19 @@ class NamesTest(unittest.TestCase):
         self.theirs = names({group for group in importlib.metadata.entry_points().groups
                              if group.startswith('openstack.')} - {GROUP, *NO_COMMANDS})
 
-    def test_none_clashes_with_what_is_installed_beside(self):
+    def test_command_names_clash_with_no_installed_plugin(self):
         self.assertLessEqual({'volume attachment list', 'volume host set', 'server list',
                               'volume list'}, self.theirs)
         self.assertEqual(set(), clashes(self.ours, self.theirs))
 
-    def test_a_clash_is_found(self):
+    def test_clashing_command_name_found(self):
         for name in ('volume attachment list', 'volume attachment list more', 'volume attachment',
                      'volume host', 'volume host set'):
             with self.subTest(name):
                 self.assertNotEqual(set(), clashes({name}, self.theirs))
         self.assertEqual(set(), clashes({'volume attachment lister'}, self.theirs))
 
-    def test_all_are_in_the_tree_of_the_stock_client(self):
+    def test_entry_points_register_every_command(self):
         self.assertEqual({'server shared create', 'server volume attach',
                           'volume attachment detail list', 'volume attachment direct create',
                           'volume attachment direct delete', 'volume attachment explain',
@@ -73,18 +74,18 @@ class NamesTest(unittest.TestCase):
 
 
 def in_ascii():
-    """Let a command write to a terminal that can show no more."""
+    """Set the encoding of the standard output to ASCII."""
     sys.stdout.reconfigure(encoding='ascii')
 
 
 def in_unicode():
-    """Let a command write to a terminal that can show all."""
+    """Set the encoding of the standard output to UTF-8."""
     sys.stdout.reconfigure(encoding='utf-8')
 
 
 class TreeTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_volumes_hosts_and_servers(self):
+    def test_tree_nests_hosts_servers_and_attachments(self):
         volume = self.volume('shared')
         writer = self.attachment(volume, _State.ATTACHED, 'compute-2')
         failed = self.attachment(volume, _State.ERROR_ATTACHING)
@@ -112,19 +113,19 @@ class TreeTest(attachment_commands.AttachmentCommandsTestCase):
                 one['attached_at'] = '2026-11-26T10:00:00.000000'
         return body
 
-    def test_terminals_without_lines(self):
+    def test_tree_uses_ascii_without_unicode_output(self):
         volume = self.volume()
         self.attachment(volume, _State.ATTACHED)
         text = self.output('tree', volume.id, '--all-projects',
                            prepare=in_ascii)
         self.assertIn('`-- compute-1\n    `-- server ', text)
 
-    def test_what_would_move_the_cursor_is_not_printed(self):
+    def test_tree_replaces_control_characters(self):
         volume = self.volume('a\x1b[31mb')
         self.assertIn(f'a?[31mb ({volume.id}): available\n',
                       self.output('tree', volume.id, prepare=in_ascii))
 
-    def test_a_list_by_every_formatter(self):
+    def test_tree_supports_every_formatter(self):
         volume = self.volume('flat')
         one = self.attachment(volume, _State.RESERVED)
         expected = ['flat', volume.id, 'reserved', None, one.instance_uuid, one.id, None, None,
@@ -140,7 +141,7 @@ class TreeTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertIn('| Volume Name | Volume ID ', self.output(*of_volume, 'table'))
         self.assertEqual(f'{one.id}\n', self.output(*of_volume, 'value', '-c', 'Attachment ID'))
 
-    def test_only_volumes_with_attachments_unless_they_are_named(self):
+    def test_tree_shows_unattached_volume_only_if_named(self):
         used, unused = self.volume(), self.volume()
         self.attachment(used, _State.ATTACHED)
         every = self.output('tree', '--all-projects')
@@ -150,7 +151,7 @@ class TreeTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(f'{unused.name} ({unused.id}): available\n`-- no attachments\n', named)
         self.assertEqual('', self.output('tree', unused.id, used.id, '--all-projects', '--stuck'))
 
-    def test_more_volumes_than_are_read_one_by_one(self):
+    def test_tree_lists_more_than_twenty_volumes(self):
         volumes = [self.volume() for _ in range(21)]
         for volume in volumes:
             self.attachment(volume, _State.ATTACHED, 'compute-many')
@@ -178,7 +179,7 @@ class StreamsTest(attachment_commands.AttachmentCommandsTestCase):
                 self.assertRegex(self.output(*named, '-f', form, prepare=in_ascii),
                                  r'(?i)\\xe9\\u4e2d')
 
-    def test_closed_output_refused_before_anything_is_done(self):
+    def test_command_with_closed_output_refused_without_effect(self):
         volume = self.volume()
         for arguments in (('tree',), ('watch',), ('detail', 'list'), ('explain', volume.id),
                           ('direct', 'create', volume.id)):
@@ -189,7 +190,7 @@ class StreamsTest(attachment_commands.AttachmentCommandsTestCase):
                                  r'^Standard output is closed, so the command was not run\. ')
         self.assertEqual([], self.ids('--volume', volume.id))
 
-    def test_closed_output_of_a_command_that_prints_nothing_is_no_error(self):
+    def test_silent_command_with_closed_output_succeeds(self):
         volume = self.volume()
         made = self.connected(volume)['ID']
         done = self.run_command('direct', 'delete', made, prepare=without_output)
@@ -205,7 +206,7 @@ class StreamsTest(attachment_commands.AttachmentCommandsTestCase):
 
 class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_columns(self):
+    def test_detail_list_columns(self):
         volume = self.volume()
         made = self.attachment(volume, _State.ATTACHED, 'compute-columns')
         [row] = self.shown('detail', 'list', '--volume', volume.name, '--all-projects')
@@ -219,7 +220,7 @@ class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(('target', volume.project_id, []), tuple(
             row[title] for title in ('Mode Enforced By', 'Project ID', 'Shared Connections')))
 
-    def test_filters(self):
+    def test_detail_list_filters(self):
         volume = self.volume()
         first = self.attachment(volume, _State.ATTACHED, 'compute-8')
         second = self.attachment(volume, _State.RESERVED)
@@ -230,7 +231,7 @@ class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual([second.id], self.ids(*of_volume, '--state', 'reserved'))
         self.assertEqual([], self.ids(*of_volume, '--state', 'detaching'))
 
-    def test_stuck(self):
+    def test_detail_list_stuck_returns_errors_and_old_transitions(self):
         volume = self.volume()
         made = {state: self.attachment(volume, state, state.value) for state in (
             _State.ATTACHED, _State.CONNECTED, _State.ERROR_ATTACHING, _State.ERROR_DETACHING)}
@@ -249,7 +250,7 @@ class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
             return body
         return change
 
-    def test_more_than_a_page(self):
+    def test_detail_list_follows_pages(self):
         volume = self.volume()
         made = [self.attachment(volume, _State.RESERVED).id for _ in range(3)]
         self.between.page = 2
@@ -259,7 +260,7 @@ class DetailListTest(attachment_commands.AttachmentCommandsTestCase):
 
 class InputTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_what_is_no_input(self):
+    def test_command_with_invalid_arguments_is_usage_error(self):
         for words, arguments in (
                 ("invalid choice: 'bad'", ['detail', 'list', '--state', 'bad']),
                 ('--host: the value must not be empty', ['tree', '--host', '']),
@@ -278,7 +279,7 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
             with self.subTest(arguments):
                 self.assert_refused(words, *arguments, status=2)
 
-    def test_a_service_without_the_extension_is_changed_by_nothing(self):
+    def test_command_without_extension_changes_nothing(self):
         volume = self.volume()
         made = self.attachment(volume, _State.ATTACHED)
         stock = self.enterContext(served.Served(self.without_the_extension))
@@ -297,7 +298,7 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
             'HTTP_OPENSTACK_API_VERSION', '').partition(',')[0]
         return self.api(environ, start_response)
 
-    def test_an_older_service_is_changed_by_nothing(self):
+    def test_command_with_older_extension_changes_nothing(self):
         volume = self.volume()
         older = self.enterContext(served.Served(self.without_the_version))
         whole, self.service = self.service, older
@@ -310,19 +311,19 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual([], self.ids('--volume', volume.id))
 
     def without_the_version(self, environ, start_response):
-        """Of the versions of the extension, those from 1.4 on are not offered."""
+        """Serve the API with no version of the extension from 1.4 on."""
         asked = environ.get('HTTP_OPENSTACK_API_VERSION', '')
         environ['HTTP_OPENSTACK_API_VERSION'] = asked.replace('blockattach 1.4', 'blockattach 9.9')
         return self.api(environ, start_response)
 
-    def test_no_service(self):
+    def test_command_without_service_names_remedy(self):
         gone = served.Served(self.api)
         gone.close()
         self.service = gone
         self.assert_refused('Cannot reach the service: .*Check that the service is running',
                             'tree')
 
-    def test_completion_knows_every_command(self):
+    def test_completion_lists_every_command(self):
         done = commands.run('openstack', ['complete'], {'NO_PROXY': '127.0.0.1'})
         self.assertEqual(0, done.status, done.errors)
         for name in sorted(names([GROUP])):
@@ -333,13 +334,13 @@ class InputTest(attachment_commands.AttachmentCommandsTestCase):
 
 
 class PageTest(attachment_commands.AttachmentCommandsTestCase):
-    """doc/source/user/command_line.rst."""
+    """Page ``doc/source/user/command_line.rst`` against the installed commands."""
 
     def setUp(self):
         super().setUp()
         self.page = (sources.ROOT / 'doc' / 'source' / 'user' / 'command_line.rst').read_text()
 
-    def test_every_command_and_every_option_is_there(self):
+    def test_page_documents_every_command_and_option(self):
         for name in sorted(names([GROUP])):
             self.assertIn(f'``openstack {name}``', self.page)
             section = self.page.partition(f'\n{name.removeprefix("volume attachment ")}\n---')[2]
@@ -353,7 +354,7 @@ class PageTest(attachment_commands.AttachmentCommandsTestCase):
                 with self.subTest(f'{name} {option}'):
                     self.assertRegex(section, rf'``{option}[ `]')
 
-    def test_every_column_is_there(self):
+    def test_page_documents_every_column(self):
         volume = self.volume()
         made = self.connected(volume)
         rows = (made, *self.shown('tree', volume.id),

@@ -1,4 +1,4 @@
-"""The backend fails at each step of an attachment: what is answered, and what remains."""
+"""Answers and remaining state when the backend fails at each step of an attachment."""
 import functools
 import threading
 
@@ -16,12 +16,12 @@ FAULTS = (REFUSED, *UNCERTAIN)
 
 
 class FaultCase(instances.WorldTestCase):
-    """One world for all cases of a test; each begins with a volume that another host uses."""
+    """Test case whose cases each start with a volume that another host has attached."""
 
     def each(self, case, *steps):
-        """Each fault at each step, on a volume whose first host has a session.
+        """Run a case for each fault at each step, on a volume whose first host has a session.
 
-        :param case: called with what plans the fault, and with the fault
+        :param case: called with a function that plans the fault, and with the fault
         """
         for driver, method in steps:
             for fault in FAULTS:
@@ -38,7 +38,7 @@ class FaultCase(instances.WorldTestCase):
         self.assertEqual(self.first, self.world.again(self.first))
 
     def assert_answered(self, fault, answer):
-        """Final or uncertain, as it was."""
+        """Check that a refused call is answered as final, and another fault as uncertain."""
         self.assertIsInstance(answer, errors.BackendError)
         self.assertEqual(fault is REFUSED, answer.final, answer)
 
@@ -48,7 +48,7 @@ class FaultCase(instances.WorldTestCase):
 
 class CreateTest(FaultCase):
 
-    def test_what_is_answered_and_what_remains(self):
+    def test_create_that_fails_leaves_no_grant(self):
         def case(plan, fault):
             plan()
             answer = instances.outcome(self.world.create, self.volume, 'second')
@@ -65,7 +65,7 @@ class CreateTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_a_withdrawn_one_that_cannot_be_revoked_is_not_used_again(self):
+    def test_withdrawn_attachment_not_revocable_ends_in_error(self):
         volume = self.world.volume()
         self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
         answer = instances.outcome(self.world.create, volume, 'a')
@@ -78,9 +78,10 @@ class CreateTest(FaultCase):
         self.world.look()
         self.assertEqual({}, self.world.granted(volume))
 
-    def test_one_that_somebody_has_found_and_uses_is_not_withdrawn(self):
-        """Its host is another one when the call ends without an answer (simulation seed
-        1273074104).
+    def test_unanswered_create_keeps_attachment_updated_since(self):
+        """The attachment has another host when the call times out.
+
+        Found by simulation seed 1273074104.
         """
         volume = self.world.volume()
 
@@ -95,8 +96,11 @@ class CreateTest(FaultCase):
         self.assertEqual((S.CONNECTED, 'b'), (row.state, row.host))
         self.assert_agree()
 
-    def test_one_that_a_copy_of_the_call_connects_is_not_withdrawn(self):
-        """Right before it would be, and so it is made (simulation seed 1423838723)."""
+    def test_unanswered_create_returns_attachment_connected_since(self):
+        """A duplicate of the call connects right before the withdrawal.
+
+        Found by simulation seed 1423838723.
+        """
         volume = self.world.volume()
 
         def come_later(*arguments):
@@ -109,8 +113,8 @@ class CreateTest(FaultCase):
         self.assertEqual((S.CONNECTED, self.world.again(made)), (made.state, made))
         self.assert_agree()
 
-    def test_nobody_keeps_what_was_not_even_asked(self):
-        """A manager too old for the message: final, and known only to the caller's side."""
+    def test_call_unsupported_by_manager_changes_nothing(self):
+        """The client raises a final error before it sends the message."""
         volume = self.world.volume()
         self.world.managers.add(instances.HOST, TooOld(self.world.instance.manager))
         with self.assertRaises(errors.BackendRefused):
@@ -128,7 +132,7 @@ class CreateTest(FaultCase):
         self.assertEqual(S.CONNECTED, self.world.again(row).state)
         self.assert_agree()
 
-    def test_an_error_that_nobody_foresaw_is_uncertain(self):
+    def test_unforeseen_error_of_manager_is_uncertain(self):
         volume = self.world.volume()
         self.world.managers.add(instances.HOST, object())
         with self.assertRaises(errors.BackendUncertain):
@@ -140,7 +144,7 @@ class CreateTest(FaultCase):
 
 class UpdateTest(FaultCase):
 
-    def test_a_reserved_one(self):
+    def test_update_of_reserved_attachment_with_fault(self):
         def case(plan, fault):
             row = self.world.reserve(self.volume, RO)
             plan()
@@ -158,7 +162,7 @@ class UpdateTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_one_that_changes_its_host(self):
+    def test_update_to_new_host_with_fault_keeps_old_grant(self):
         def case(plan, fault):
             row = self.world.attached(self.volume, 'old')
             plan()
@@ -178,8 +182,8 @@ class UpdateTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_the_old_host_cannot_be_revoked(self):
-        """The new one is granted and the row says so: that is answered; the rest is repaired."""
+    def test_update_with_old_host_not_revocable_succeeds(self):
+        """The new host is granted and recorded; the repair pass revokes the old one."""
         def case(plan, fault):
             row = self.world.attached(self.volume, 'old')
             plan()
@@ -189,7 +193,7 @@ class UpdateTest(FaultCase):
             self.assert_agree()
         self.each(case, ('target', 'revoke'))
 
-    def test_an_uncertain_one_goes_on_by_itself(self):
+    def test_uncertain_update_finished_by_recovery(self):
         for fault in UNCERTAIN:
             with self.subTest(fault=fault):
                 volume = self.world.volume()
@@ -206,7 +210,7 @@ class UpdateTest(FaultCase):
 
 class DeleteTest(FaultCase):
 
-    def test_one_of_two_hosts(self):
+    def test_delete_of_one_of_two_hosts_with_fault(self):
         def case(plan, fault):
             row = self.world.attached(self.volume, 'second')
             plan()
@@ -223,7 +227,7 @@ class DeleteTest(FaultCase):
             self.assert_agree()
         self.each(case, ('target', 'revoke'))
 
-    def test_an_uncertain_one_goes_by_itself(self):
+    def test_uncertain_delete_finished_by_recovery(self):
         for fault in UNCERTAIN:
             volume = self.world.volume()
             row = self.world.attached(volume, 'a')
@@ -234,7 +238,7 @@ class DeleteTest(FaultCase):
             self.assertEqual([], self.world.rows(volume))
             self.assert_agree()
 
-    def test_nobody_answers(self):
+    def test_delete_without_manager_finished_later(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
         self.world.managers.remove(instances.HOST)
@@ -248,9 +252,9 @@ class DeleteTest(FaultCase):
 
 
 class SharedGrantTest(FaultCase):
-    """Two attachments of one host on one volume share a grant."""
+    """Grant shared by two attachments of one host on one volume."""
 
-    def test_the_widest_mode_and_one_credential(self):
+    def test_shared_grant_has_widest_mode_and_one_credential(self):
         volume = self.world.volume(multiattach=True)
         reader = self.world.attached(volume, 'a', RO)
         self.assertEqual({reader.initiator: (RO, 1)}, self.world.granted(volume))
@@ -266,7 +270,7 @@ class SharedGrantTest(FaultCase):
         self.assertEqual({}, self.world.granted(volume))
         self.assert_agree()
 
-    def test_every_fault_while_a_writer_comes(self):
+    def test_create_of_writer_with_fault_keeps_read_only_grant(self):
         def case(plan, fault):
             reader = self.world.attached(self.volume, 'a', RO)
             plan()
@@ -277,7 +281,7 @@ class SharedGrantTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_every_fault_while_a_writer_goes(self):
+    def test_delete_of_writer_with_fault_narrows_grant_on_retry(self):
         def case(plan, fault):
             reader = self.world.attached(self.volume, 'a', RO)
             writer = self.world.create(self.volume, 'a', RW)
@@ -291,8 +295,8 @@ class SharedGrantTest(FaultCase):
             self.assert_agree()
         self.each(case, ('store', 'device'), ('target', 'grant'))
 
-    def test_a_refused_writer_leaves_no_wider_grant(self):
-        """A writer comes; before it has its lock the grant is widened, on its account."""
+    def test_refused_writer_leaves_no_wider_grant(self):
+        """A repair pass widens the grant for the writer before the writer has the lock."""
         volume = self.world.volume(multiattach=True)
         self.world.attached(volume, 'a', RO)
         other = instances.Instance(self.world)
@@ -308,7 +312,7 @@ class SharedGrantTest(FaultCase):
         self.assert_agree()
 
     def second_of_two_that_go(self, volume):
-        """The first has revoked both; the second goes on when the event is set."""
+        """Delete two attachments of one host, and hold the second one before its revoke."""
         first, second = (self.world.create(volume, 'a') for _ in range(2))
         here, free = threading.Event(), threading.Event()
 
@@ -323,7 +327,7 @@ class SharedGrantTest(FaultCase):
         self.assertEqual({}, self.world.granted(volume))
         return second, going, free
 
-    def test_one_that_stays_is_granted_before_it_says_so(self):
+    def test_refused_delete_grants_again_before_state_change(self):
         volume, target = self.world.volume(multiattach=True), self.world.target
         second, going, free = self.second_of_two_that_go(volume)
         target.faults.plan('revoke', REFUSED)
@@ -338,7 +342,7 @@ class SharedGrantTest(FaultCase):
         self.assertEqual({second.initiator}, set(self.world.granted(volume)))
         self.assert_agree()
 
-    def test_one_that_cannot_be_granted_again_goes_on_leaving(self):
+    def test_refused_delete_without_new_grant_stays_disconnecting(self):
         for fault in FAULTS:
             with self.subTest(fault=fault):
                 volume, target = self.world.volume(multiattach=True), self.world.target
@@ -354,8 +358,8 @@ class SharedGrantTest(FaultCase):
                 self.assertEqual([], self.world.rows(volume))
                 self.assert_agree()
 
-    def test_one_that_is_refused_for_good_ends_there(self):
-        """Nobody waits for it any more: it says that it failed, whatever becomes of its host."""
+    def test_delete_refused_repeatedly_ends_in_error_detaching(self):
+        """No caller waits any more, so the state records the failure."""
         volume, target = self.world.volume(multiattach=True), self.world.target
         second, going, free = self.second_of_two_that_go(volume)
         target.faults.plan('revoke', REFUSED, times=3)
@@ -369,7 +373,7 @@ class SharedGrantTest(FaultCase):
 
 
 class LostAnswersTest(instances.WorldTestCase):
-    """The row says what was not answered."""
+    """Calls whose answer is lost, and whose outcome the caller reads from the row."""
 
     def setUp(self):
         super().setUp()
@@ -378,7 +382,7 @@ class LostAnswersTest(instances.WorldTestCase):
     def lose(self, error=None):
         self.world.managers.add(instances.HOST, LosesAnswers(self.world.instance.manager, error))
 
-    def test_a_caller_that_is_granted_gets_its_answer(self):
+    def test_caller_with_lost_answer_reads_outcome_from_row(self):
         self.lose()
         row = self.world.create(self.volume, 'a')
         self.assertEqual(S.CONNECTED, row.state)
@@ -387,13 +391,13 @@ class LostAnswersTest(instances.WorldTestCase):
         self.assertEqual([], self.world.delete(row))
         self.assert_agree()
 
-    def test_a_late_caller_gets_its_answer_too(self):
-        """Another process went on with the row, and was done before the message was read."""
+    def test_stale_caller_reads_outcome_from_row(self):
+        """Another process advanced and finished the row before the message was read."""
         row = self.world.reserve(self.volume)
         self.lose(errors.StaleGeneration(noun='attachment', id=row.id, generation=2))
         self.assertEqual(S.CONNECTED, self.world.update(row, 'a').state)
 
-    def test_a_late_caller_beside_another_at_work_repeats(self):
+    def test_stale_caller_beside_running_work_told_to_retry(self):
         row = self.world.reserve(self.volume)
         self.world.managers.add(instances.HOST, IsLate())
         answer = instances.outcome(self.world.update, row, 'a')
@@ -401,14 +405,14 @@ class LostAnswersTest(instances.WorldTestCase):
 
 
 class IsLate:
-    """Stands before a manager: somebody else goes on with the row."""
+    """Manager whose calls are stale because another process advanced the row."""
 
     def connect(self, ctxt, volume_id, initiator, attachment_id, generation):
         raise errors.StaleGeneration(noun='attachment', id=attachment_id, generation=generation)
 
 
 class LosesAnswers:
-    """Stands before a manager: what is asked is done, and nobody hears of it."""
+    """Manager whose calls are carried out while their answers are lost."""
 
     def __init__(self, endpoint, error=None):
         self._endpoint = endpoint
@@ -422,7 +426,7 @@ class LosesAnswers:
 
 
 class Unanswered:
-    """Stands before a manager: something comes of what is asked, but no answer."""
+    """Manager that runs a function in place of the call and never answers."""
 
     def __init__(self, asked):
         self._asked = asked
@@ -433,7 +437,7 @@ class Unanswered:
 
 
 class TooOld:
-    """Stands before a manager: nothing is asked."""
+    """Manager too old for the message, so that nothing is sent."""
 
     def __init__(self, endpoint):
         self._endpoint = endpoint

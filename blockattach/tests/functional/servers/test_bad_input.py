@@ -1,4 +1,4 @@
-"""What the compute API refuses, and that nothing is changed then."""
+"""Requests that the compute API rejects without changing anything."""
 from blockattach.tests.fixtures import http
 from blockattach.tests.functional.servers import cloud
 
@@ -35,7 +35,7 @@ class RefusedTestCase(cloud.ComputeTestCase):
 
 class BadInputTest(RefusedTestCase):
 
-    def test_servers(self):
+    def test_create_server_with_invalid_fields_rejected(self):
         for words, fields in (
                 ('flavor 99 could not be found', {'flavorRef': '99'}),
                 ('networks must be none or auto', {'networks': [{'uuid': self.plain}]}),
@@ -47,7 +47,7 @@ class BadInputTest(RefusedTestCase):
             with self.subTest(words):
                 self.refused_server(words, **fields)
 
-    def test_volumes_of_servers(self):
+    def test_create_server_with_invalid_block_devices_rejected(self):
         missing = cloud.new_id()
         for words, mapped in (
                 (f'failed to get volume {missing}', [self.mapped(missing)]),
@@ -74,19 +74,19 @@ class BadInputTest(RefusedTestCase):
             with self.subTest(words):
                 self.refused_server(words, block_device_mapping_v2=mapped)
 
-    def test_a_mode_without_the_extension(self):
+    def test_attach_mode_without_extension_rejected(self):
         for asked in ({'attach_mode': 'ro'}, {'attach_modes': ['ro']}):
             self.refused_server('requires the header', cloud.LATEST, block_device_mapping_v2=[
                 self.mapped(**asked)])
 
-    def test_shared_volumes_need_2_60(self):
+    def test_multiattach_before_2_60_rejected(self):
         words = 'Multiattach volumes are only supported starting with'
         self.refused_server(words, 'compute 2.59',
                             block_device_mapping_v2=[self.mapped(self.shared)])
         self.refused(400, words, 'POST', f'/servers/{self.create()}/os-volume_attachments',
                      {'volumeAttachment': {'volumeId': self.shared}}, 'compute 2.59')
 
-    def test_what_another_project_has(self):
+    def test_server_of_other_project_not_found(self):
         made = self.create()
         for method, path in (('GET', ''), ('DELETE', ''), ('GET', '/os-volume_attachments')):
             self.refused(404, made, method, f'/servers/{made}{path}', roles='member,reader',
@@ -94,18 +94,18 @@ class BadInputTest(RefusedTestCase):
         self.assertEqual([], self.asked(200, 'GET', '/servers', roles='member,reader',
                                         project=OTHER_PROJECT)['servers'])
 
-    def test_without_authentication_only_this_machine_is_served(self):
+    def test_noauth_request_from_other_host_rejected(self):
         for words, headers in (('web pages are served only from', {'Origin': 'http://example.org'}),
                                ('Host must be localhost', {'Host': 'example.org'})):
             with self.subTest(words):
                 self.refused(403, words, 'DELETE', f'/servers/{self.create()}', headers=headers)
 
-    def test_one_without_the_role(self):
+    def test_server_action_without_role_forbidden(self):
         made = self.create()
         for action, roles in (('os-stop', 'reader'), ('migrate', 'member,reader')):
             self.refused(403, '', 'POST', f'/servers/{made}/action', {action: None}, roles=roles)
 
-    def test_attaching(self):
+    def test_attach_invalid_volume_rejected(self):
         made = self.create()
         path = f'/servers/{made}/os-volume_attachments'
         self.attach(made, self.plain)
@@ -122,7 +122,7 @@ class BadInputTest(RefusedTestCase):
                      f'/servers/{other}/os-volume_attachments',
                      {'volumeAttachment': {'volumeId': self.plain}})
 
-    def test_a_shelved_server_gets_no_shared_volume(self):
+    def test_attach_multiattach_volume_to_offloaded_server_rejected(self):
         made = self.create()
         self.act(made, 'shelve')
         self.act(made, 'shelveOffload')
@@ -132,13 +132,13 @@ class BadInputTest(RefusedTestCase):
         self.attach(made, self.plain)
         self.assertEqual([(made, None, 'rw', 'attached')], self.attachments(self.plain))
 
-    def test_detaching(self):
+    def test_detach_of_root_or_unattached_volume_rejected(self):
         made = self.create(self.plain)
         path = f'/servers/{made}/os-volume_attachments'
         self.refused(400, 'root device', 'DELETE', f'{path}/{self.plain}')
         self.refused(404, 'volume_id not found', 'DELETE', f'{path}/{self.shared}')
 
-    def test_swapping(self):
+    def test_swap_with_invalid_fields_rejected(self):
         made, small = self.create(), self.volume()
         large = self.volume(size=2)
         self.attach(made, large)
@@ -158,8 +158,8 @@ class BadInputTest(RefusedTestCase):
             'volumeId': large, 'delete_on_termination': True}}, 'compute 2.84')
         self.assertEqual({large: 'rw'}, self.volumes(made))
 
-    def test_swapping_what_others_use(self):
-        """The new volume is overwritten, and the old one is not to change meanwhile."""
+    def test_swap_of_shared_volume_rejected(self):
+        """A swap overwrites the new volume and needs the old one unchanged during the copy."""
         made, other = self.create(), self.create()
         used = self.volume(multiattach=True)
         self.attach(other, used)
@@ -173,7 +173,7 @@ class BadInputTest(RefusedTestCase):
                      {'volumeAttachment': {'volumeId': self.shared}})
         self.assertEqual({self.plain: 'rw', used: 'rw'}, self.volumes(made))
 
-    def test_device_names(self):
+    def test_attach_with_device_in_use_rejected(self):
         made, root = self.create(self.plain), self.volume()
         self.attach(made, self.shared, device='/dev/sdb')
         for device in ('/dev/vdb', 'xvda'):
@@ -182,7 +182,7 @@ class BadInputTest(RefusedTestCase):
         shown = self.attach(made, root)['volumeAttachment']
         self.assertEqual('/dev/vdc', shown['device'])
 
-    def test_actions_in_the_wrong_state(self):
+    def test_server_action_in_wrong_state_rejected(self):
         made = self.create()
         for action, body in (('os-start', None), ('unshelve', None), ('confirmResize', None),
                              ('shelveOffload', None)):
@@ -195,24 +195,24 @@ class BadInputTest(RefusedTestCase):
                      {'os-migrateLive': {'host': 'nowhere', 'block_migration': 'auto'}})
         self.refused(400, 'no such action', 'POST', f'/servers/{made}/action', {'zz': None})
 
-    def test_versions(self):
+    def test_unsupported_microversion_rejected(self):
         for version, status in (('compute 2.105', 406), ('compute x', 400),
                                 ('compute 2.1, blockattach 9.9', 406)):
             self.assertEqual(status, self.ask('GET', '/servers', version=version)[0])
         self.assertEqual(200, self.ask('GET', '/servers', version='compute latest')[0])
 
-    def test_flavors(self):
+    def test_unknown_flavor_not_found(self):
         self.assertEqual('m1.tiny', self.asked(200, 'GET', '/flavors/1')['flavor']['name'])
         self.refused(404, 'Flavor 9', 'GET', '/flavors/9')
 
 
 class OldAgentTest(cloud.ComputeTestCase):
-    """An agent that does not heed modes would let a server write."""
+    """Agent too old to enforce access modes, so a server could write to a read-only volume."""
 
     HOSTS = ('host-a',)
     OLD = ('host-a',)
 
-    def test_a_read_only_volume_is_refused(self):
+    def test_attach_read_only_to_old_agent_rejected(self):
         shared = self.volume(multiattach=True)
         made = self.create()
         answer = self.attach(made, shared, 409, attach_mode='ro')
@@ -229,7 +229,7 @@ class SomeOldAgentsTest(cloud.ComputeTestCase):
 
     OLD = ('host-a',)
 
-    def test_readers_of_a_request_are_on_other_hosts(self):
+    def test_create_servers_places_readers_on_new_agents(self):
         shared = self.volume(multiattach=True)
         self.create({'uuid': shared, 'source_type': 'volume', 'destination_type': 'volume',
                      'boot_index': 0, 'attach_modes': ['ro', 'rw', 'ro', 'rw']}, max_count=4)
@@ -240,7 +240,7 @@ class SomeOldAgentsTest(cloud.ComputeTestCase):
 
 class PersonaTest(cloud.ComputeTestCase):
 
-    def test_only_administrators_see_hosts(self):
+    def test_show_server_hides_host_from_member(self):
         made = self.create()
         shown = self.asked(200, 'GET', f'/servers/{made}', roles='member,reader')['server']
         self.assertNotIn('OS-EXT-SRV-ATTR:host', shown)

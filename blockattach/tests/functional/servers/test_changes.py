@@ -1,4 +1,4 @@
-"""The name, the description and the metadata of a server, as clients change them."""
+"""Updates of the name, description and metadata of a server."""
 from blockattach.tests.functional.servers import cloud
 
 OTHER_PROJECT = '0' * 31 + '9'
@@ -16,7 +16,7 @@ class ChangeTestCase(cloud.ComputeTestCase):
         return self.asked(status, 'PUT', self.path, {'server': fields}, version=version)
 
     def assert_refused(self, status, method, path, body=None, **more):
-        """Whatever it is refused for, nothing is changed by it."""
+        """Check that the request is rejected and leaves the server unchanged."""
         before = self.server(self.made)
         with self.subTest(path, body=body, **more):
             self.asked(status, method, path, body, **more)
@@ -29,7 +29,7 @@ class NameTest(ChangeTestCase):
         shown = self.server(self.made)
         return shown['name'], shown['description']
 
-    def test_name_and_description(self):
+    def test_update_server_changes_name_and_description(self):
         before = self.server(self.made)
         self.assertEqual(('web', None), self.seen())
         shown = self.change(name='db', description='for all')['server']
@@ -44,7 +44,7 @@ class NameTest(ChangeTestCase):
         self.assertEqual([self.made], [
             one['id'] for one in self.asked(200, 'GET', '/servers?name=xxx')['servers']])
 
-    def test_before_2_75_little_is_answered(self):
+    def test_update_server_before_2_75_returns_fewer_keys(self):
         self.change(name='db')
         for version, more in (('2.18', {'locked'}), ('2.74', {
                 'locked', 'description', 'tags', 'trusted_image_certificates', 'server_groups',
@@ -55,7 +55,7 @@ class NameTest(ChangeTestCase):
                  'updated', 'progress', 'metadata', 'links', 'addresses', 'hostId', 'accessIPv4',
                  'accessIPv6', 'OS-DCF:diskConfig'} | more, set(shown))
 
-    def test_the_description_of_a_new_server(self):
+    def test_create_server_description_needs_2_19(self):
         for version, description in (('compute 2.18', 'web'), ('compute 2.19', 'for all')):
             self.made = self.asked(202, 'POST', '/servers', {'server': {
                 'name': 'web', 'imageRef': 'image', 'flavorRef': '1',
@@ -65,7 +65,7 @@ class NameTest(ChangeTestCase):
             self.assertNotIn('description', self.asked(
                 200, 'GET', f'/servers/{self.made}', version='compute 2.18')['server'])
 
-    def test_what_is_refused(self):
+    def test_update_server_with_invalid_fields_rejected(self):
         for fields in ({'name': ''}, {'name': ' '}, {'name': ' web'}, {'name': 'web '},
                        {'name': 'w\neb'}, {'name': 'web\n'}, {'name': 'x' * 256}, {'name': None},
                        {'name': 5}, {'description': 'x' * 256}, {'description': 5},
@@ -99,7 +99,7 @@ class MetadataTest(ChangeTestCase):
     def put(self, method, path='', **body):
         return self.asked(200, method, f'{self.path}{path}', body)
 
-    def test_items_come_and_go(self):
+    def test_server_metadata_created_updated_deleted(self):
         self.assert_there(kept='as it is')
         there = {'kept': 'anew', 'role': 'web'}
         self.assertEqual({'metadata': there}, self.put('POST', metadata=there))
@@ -114,7 +114,7 @@ class MetadataTest(ChangeTestCase):
         self.put('PUT', metadata={})
         self.assert_there()
 
-    def test_of_several_servers_each_has_its_own(self):
+    def test_servers_of_one_request_have_separate_metadata(self):
         self.create(name='many', max_count=2, metadata={'a': 'b'})
         one, other = (found['id'] for found in self.asked(200, 'GET', '/servers?name=many')[
             'servers'])
@@ -122,7 +122,7 @@ class MetadataTest(ChangeTestCase):
         self.assertEqual(({}, {'a': 'b'}), (
             self.server(one)['metadata'], self.server(other)['metadata']))
 
-    def test_what_is_refused(self):
+    def test_server_metadata_with_invalid_items_rejected(self):
         for items in ({'a': 5}, {'a': None}, {'': 'x'}, {'a' * 256: 'x'}, {'a': 'x' * 256},
                       {'a/b': 'x'}, {'a\n': 'x'}, [], None):
             for method in ('POST', 'PUT'):
@@ -133,7 +133,7 @@ class MetadataTest(ChangeTestCase):
                      {'meta': {'kept': 5}}, {'metadata': {'kept': 'x'}}):
             self.assert_refused(400, 'PUT', f'{self.path}/kept', body)
 
-    def test_at_most_128(self):
+    def test_server_metadata_beyond_128_items_forbidden(self):
         most = {f'key-{number}': 'x' * 255 for number in range(128)}
         self.assert_refused(403, 'POST', self.path, {'metadata': most})
         self.assert_refused(403, 'PUT', self.path, {'metadata': {**most, 'more': ''}})
@@ -145,11 +145,11 @@ class MetadataTest(ChangeTestCase):
         self.put('PUT', '/key-5', meta={'key-5': ''})
         self.assert_there(**{**most, 'key-5': ''})
 
-    def test_what_is_not_there(self):
+    def test_unknown_server_metadata_key_not_found(self):
         for method in ('GET', 'DELETE'):
             self.assert_refused(404, method, f'{self.path}/absent')
 
-    def test_states(self):
+    def test_update_metadata_of_shelved_server_rejected(self):
         self.act(self.made, 'os-stop')
         self.put('POST', metadata={'off': 'yes'})
         self.act(self.made, 'os-start')
@@ -160,7 +160,7 @@ class MetadataTest(ChangeTestCase):
             self.assert_refused(409, method, f'{self.path}{path}', body)
         self.assert_there(kept='as it is', off='yes')
 
-    def test_others(self):
+    def test_server_metadata_of_other_project_not_found(self):
         for method, path, body in (
                 ('GET', '', None), ('GET', '/kept', None), ('POST', '', {'metadata': {}}),
                 ('PUT', '', {'metadata': {}}), ('PUT', '/kept', {'meta': {'kept': 'x'}}),

@@ -1,5 +1,4 @@
-"""Stock clients, unmodified, against the compute API over HTTP: openstacksdk and openstackclient.
-"""
+"""Unmodified openstacksdk and openstackclient against the compute API over HTTP."""
 import openstack
 from openstack import exceptions
 
@@ -21,7 +20,7 @@ class SdkTest(clients.ClientsTestCase):
                                  **self.overrides, **more)
 
     def boot(self, *volumes, **more):
-        """A server that has these volumes, the first one as its root disk."""
+        """Create a server with the volumes attached, the first one as its root disk."""
         made = self.compute.create_server(
             name='web', flavor_id='1', image_id='', networks='none', block_device_mapping=[
                 {**MAPPED, 'uuid': one, 'boot_index': number and -1}
@@ -34,12 +33,12 @@ class SdkTest(clients.ClientsTestCase):
         if host is not None:
             self.assertEqual(host, found.compute_host)
 
-    def test_versions_are_discovered(self):
+    def test_sdk_discovers_microversions(self):
         found = self.compute.get_endpoint_data()
         self.assertEqual(((2, 1), tuple(versions.MAXIMUM), (2, 1)), (
             found.api_version, found.max_microversion, found.min_microversion))
 
-    def test_a_server_from_its_creation_to_its_end(self):
+    def test_sdk_creates_and_deletes_server(self):
         root = self.volume()
         made = self.boot(root)
         self.assertEqual(('ACTIVE', 'host-a', '/dev/vda', 'active', 1), (
@@ -57,7 +56,7 @@ class SdkTest(clients.ClientsTestCase):
         self.assertRaises(exceptions.NotFoundException, self.compute.get_server, made.id)
         self.assertEqual('available', self.status_of_volume(root))
 
-    def test_several_servers_on_one_volume(self):
+    def test_sdk_create_of_several_on_one_volume_rejected(self):
         """Stock clients do not request the extension, but list servers created with it."""
         shared = self.volume(multiattach=True)
         with self.assertRaisesRegex(exceptions.BadRequestException, 'multiple instances'):
@@ -70,13 +69,13 @@ class SdkTest(clients.ClientsTestCase):
         self.assertEqual(3, len(self.attachments(shared)))
         self.assertEqual([], list(self.compute.servers(status='SHUTOFF')))
 
-    def test_a_server_that_fails(self):
+    def test_sdk_shows_fault_of_failed_server(self):
         self.hosts['host-a'].failing.append('spawn')
         self.assertRaisesRegex(exceptions.ResourceFailure, 'ERROR', self.boot, self.volume())
         [found] = self.compute.servers()
         self.assertEqual('spawn fails as planned', found.fault['message'])
 
-    def test_volumes_of_a_server(self):
+    def test_sdk_attaches_swaps_and_detaches_volume(self):
         made, one, other = self.boot(self.volume()), self.volume(), self.volume()
         attached = self.compute.create_volume_attachment(made, one, tag='data')
         self.assertEqual((one, '/dev/vdb'), (attached.volume_id, attached.device))
@@ -100,7 +99,7 @@ class SdkTest(clients.ClientsTestCase):
             f'/attachments?volume_id={volume_id}').body['attachments']
         return found['id']
 
-    def test_volumes_by_older_versions(self):
+    def test_volume_attachment_keys_by_microversion(self):
         made = self.boot(self.volume())
         for version, keys in (('2.1', {'id', 'serverId', 'volumeId', 'device'}),
                               ('2.70', {'id', 'serverId', 'volumeId', 'device', 'tag'}),
@@ -110,7 +109,7 @@ class SdkTest(clients.ClientsTestCase):
                                        microversion=version).json()['volumeAttachments']
             self.assertEqual(keys, set(found))
 
-    def test_power(self):
+    def test_sdk_stops_starts_reboots_server(self):
         made = self.boot(self.volume())
         self.compute.stop_server(made)
         self.assert_status('SHUTOFF', made)
@@ -119,7 +118,7 @@ class SdkTest(clients.ClientsTestCase):
         self.compute.reboot_server(made, 'HARD')
         self.assert_status('ACTIVE', made)
 
-    def test_shelving(self):
+    def test_sdk_shelves_and_unshelves_server(self):
         made = self.boot(self.volume())
         self.compute.shelve_server(made)
         self.assert_status('SHELVED', made)
@@ -128,7 +127,7 @@ class SdkTest(clients.ClientsTestCase):
         self.compute.unshelve_server(made, host='host-b')
         self.assert_status('ACTIVE', made, 'host-b')
 
-    def test_resizing(self):
+    def test_sdk_resizes_server(self):
         made = self.boot(self.volume())
         self.compute.resize_server(made, '2')
         self.assert_status('VERIFY_RESIZE', made, 'host-b')
@@ -139,14 +138,14 @@ class SdkTest(clients.ClientsTestCase):
         self.assert_status('ACTIVE', made, 'host-b')
         self.assertEqual('m1.small', self.compute.get_server(made.id).flavor.original_name)
 
-    def test_moving(self):
+    def test_sdk_migrates_server(self):
         made = self.boot(self.volume())
         self.compute.live_migrate_server(made)
         self.assert_status('ACTIVE', made, 'host-b')
         self.compute.migrate_server(made, host='host-a')
         self.assert_status('VERIFY_RESIZE', made, 'host-a')
 
-    def test_evacuating(self):
+    def test_sdk_evacuates_server(self):
         made = self.boot(self.volume())
         self.cloud.agents.pop('host-a')
         self.cloud.later()
@@ -155,7 +154,7 @@ class SdkTest(clients.ClientsTestCase):
         self.compute.evacuate_server(made)
         self.assert_status('ACTIVE', made, 'host-b')
 
-    def test_what_was_done(self):
+    def test_sdk_lists_server_actions(self):
         made = self.boot(self.volume())
         self.hosts['host-a'].failing.append('plug')
         self.compute.create_volume_attachment(made, self.volume())
@@ -168,7 +167,7 @@ class SdkTest(clients.ClientsTestCase):
         self.assertEqual([('compute_attach_volume', 'Error', 'host-a', 'plug fails as planned')], [
             (one.event, one.result, one.host, one.details) for one in found.events])
 
-    def test_name_and_metadata(self):
+    def test_sdk_updates_name_and_metadata(self):
         made = self.boot(self.volume(), metadata={'a': '1'})
         self.assertEqual('db', self.compute.update_server(made, name='db').name)
         self.compute.set_server_metadata(made, b='2', c='3')
@@ -178,7 +177,7 @@ class SdkTest(clients.ClientsTestCase):
         self.assertEqual(('db', {'b': '2'}), (found.name, found.metadata))
         self.assertEqual({'b': '2'}, self.compute.get_server_metadata(made).metadata)
 
-    def test_what_is_refused(self):
+    def test_sdk_maps_conflict_and_bad_request(self):
         made = self.boot(self.volume())
         self.assertRaisesRegex(exceptions.ConflictException, "Cannot 'start'",
                                self.compute.start_server, made)
@@ -186,14 +185,14 @@ class SdkTest(clients.ClientsTestCase):
                                self.compute.create_server, name='web', flavor_id='9',
                                image_id='image', networks='none')
 
-    def test_flavors(self):
+    def test_sdk_lists_flavors(self):
         self.assertEqual([('1', 'm1.tiny', 1, 256), ('2', 'm1.small', 1, 512),
                           ('3', 'm1.medium', 2, 1024)], [
             (one.id, one.name, one.vcpus, one.ram) for one in self.compute.flavors()])
         self.assertEqual('2', self.compute.find_flavor('m1.small').id)
         self.assertEqual('m1.small', self.compute.get_flavor('2').name)
 
-    def test_services(self):
+    def test_sdk_lists_compute_services(self):
         [found] = self.compute.services(host='host-b', binary='nova-compute')
         self.assertEqual(('host-b', 'nova-compute', 'enabled', 'up', 'nova'), (
             found.host, found.binary, found.status, found.state, found.availability_zone))
@@ -207,7 +206,7 @@ class ShellTest(clients.ClientsTestCase):
         return self.shown('server', 'create', 'web', '--flavor', 'm1.tiny', '--volume',
                           self.volume(), '--wait', *arguments, **more)
 
-    def test_a_server_from_its_creation_to_its_end(self):
+    def test_shell_creates_and_deletes_server(self):
         for version in ('2.1', '2.100'):
             with self.subTest(version):
                 made = self.boot(version=version)
@@ -224,7 +223,7 @@ class ShellTest(clients.ClientsTestCase):
                 self.output('server', 'delete', 'web', '--wait', version=version)
                 self.assertEqual([], self.shown('server', 'list', version=version))
 
-    def test_volumes(self):
+    def test_shell_attaches_and_detaches_volume(self):
         made, one = self.boot(), self.volume()
         added = self.shown('server', 'add', 'volume', 'web', one, '--tag', 'data')
         self.assertEqual((made['id'], one, '/dev/vdb', 'data'), tuple(
@@ -241,7 +240,7 @@ class ShellTest(clients.ClientsTestCase):
         self.assertEqual(1, len(self.shown('server', 'volume', 'list', 'web')))
         self.assertEqual('available', self.status_of_volume(one))
 
-    def test_actions(self):
+    def test_shell_runs_server_actions(self):
         self.boot()
         for status, words in (
                 ('SHUTOFF', 'stop web'), ('ACTIVE', 'start web'),
@@ -257,7 +256,7 @@ class ShellTest(clients.ClientsTestCase):
                 self.output('server', *words.split())
                 self.assertEqual(status, self.shown('server', 'show', 'web')['status'])
 
-    def test_what_was_done(self):
+    def test_shell_lists_server_events(self):
         made, one = self.boot(), self.volume()
         self.hosts['host-a'].busy.add(one)
         self.output('server', 'add', 'volume', 'web', one)
@@ -274,7 +273,7 @@ class ShellTest(clients.ClientsTestCase):
             self.assertEqual(('detach_volume', 'Error'), (shown['action'], event['result']))
         self.assertIn(one, event['details'])
 
-    def test_name_and_properties(self):
+    def test_shell_sets_name_and_properties(self):
         self.boot('--property', 'a=1', '--description', 'for all')
         self.output('server', 'set', 'web', '--name', 'db', '--property', 'b=2')
         shown = self.shown('server', 'show', 'db')
@@ -284,7 +283,7 @@ class ShellTest(clients.ClientsTestCase):
         shown = self.shown('server', 'show', 'db')
         self.assertEqual(({'b': '2'}, ''), (shown['properties'], shown['description']))
 
-    def test_flavors_and_services(self):
+    def test_shell_lists_flavors_and_services(self):
         self.assertEqual(['m1.tiny', 'm1.small', 'm1.medium'], [
             row['Name'] for row in self.shown('flavor', 'list')])
         self.assertEqual('512', str(self.shown('flavor', 'show', 'm1.small')['ram']))

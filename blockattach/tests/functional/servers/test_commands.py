@@ -1,6 +1,4 @@
-"""`openstack server volume attach` and `openstack server shared create` as they are typed: modes,
-outcomes, and errors with what to do.
-"""
+"""Commands `openstack server volume attach` and `openstack server shared create`."""
 from blockattach.tests.functional.servers import clients
 from blockattach.tests.functional.servers import cloud
 
@@ -16,7 +14,7 @@ class ServerCommandsTestCase(clients.ClientsTestCase):
         self.shared = self.volume(multiattach=True)
 
     def without_the_extension(self, environ, start_response):
-        """Nova takes the item that it knows of the header, and answers with that."""
+        """Serve the API as stock Nova does, which ignores the extension in the version header."""
         environ['HTTP_OPENSTACK_API_VERSION'] = environ.get(
             'HTTP_OPENSTACK_API_VERSION', '').partition(',')[0]
         return self.both(environ, start_response)
@@ -32,12 +30,12 @@ class AttachTest(ServerCommandsTestCase):
         return self.shown('server', 'volume', 'attach', 'web', *arguments)
 
     def attached(self):
-        """What the server has besides its root disk."""
+        """Return the volume attachments of the server, without its root disk."""
         return [found for found in self.asked(
             200, 'GET', f'/servers/{self.made}/os-volume_attachments',
             version=cloud.MODES)['volumeAttachments'] if found['device'] != '/dev/vda']
 
-    def test_modes(self):
+    def test_attach_uses_requested_mode(self):
         made = self.attach(self.shared, '--attach-mode', 'ro')
         self.assertEqual(dict(zip(ATTACHED, (self.made, self.shared, '/dev/vdb', 'ro'),
                                   strict=True)), made)
@@ -47,30 +45,30 @@ class AttachTest(ServerCommandsTestCase):
             self.assertEqual('rw', self.attach(one, *arguments)['Attach Mode'])
             self.assertEqual([(self.made, 'host-a', 'rw', 'attached')], self.attachments(one))
 
-    def test_device_and_its_end(self):
+    def test_attach_with_device_and_delete_on_termination(self):
         self.attach(self.shared, '--device', 'vdx', '--delete-on-termination')
         [found] = self.attached()
         self.assertEqual(('/dev/vdx', True, 'rw'), tuple(
             found[key] for key in ('device', 'delete_on_termination', 'attach_mode')))
 
-    def test_a_server_by_its_id(self):
+    def test_attach_to_server_given_by_id(self):
         self.shown('server', 'volume', 'attach', self.made, self.shared)
         self.assertEqual([self.shared], [one['volumeId'] for one in self.attached()])
 
     def wait(self, *more):
-        """Wait for a volume that another server uses already; its act goes on after a while."""
+        """Run the command with `--wait` against an attach that is held for two polls."""
         self.both.held = 2
         return self.run_command('server', 'volume', 'attach', 'web', self.shared, '--attach-mode',
                                 'ro', '--wait', *more)
 
-    def test_waiting(self):
+    def test_attach_with_wait_returns_mode(self):
         self.create(self.shared, name='other')
         done = self.wait('-f', 'value', '-c', 'Attach Mode')
         self.assertEqual((0, 'ro\n'), (done.status, done.output), done.errors)
         self.assertRegex(done.errors, rf's  volume {self.shared}: attaching')
         self.assertIn((self.made, 'host-a', 'ro', 'attached'), self.attachments(self.shared))
 
-    def test_waiting_for_what_fails(self):
+    def test_attach_with_wait_reports_failure(self):
         self.create(self.shared, name='other')
         self.hosts['host-a'].failing.append('plug')
         done = self.wait()
@@ -85,13 +83,13 @@ class AttachTest(ServerCommandsTestCase):
                            self.made, failed)
         self.assertIn('plug fails as planned', str(shown['events']))
 
-    def test_waiting_has_an_end(self):
+    def test_attach_with_wait_times_out(self):
         self.both.held = 1000
         self.assert_refused(
             rf'volume {self.shared} is still attaching after 1 s.*set a longer --timeout',
             'server', 'volume', 'attach', 'web', self.shared, '--wait', '--timeout', '1')
 
-    def test_what_is_refused(self):
+    def test_attach_error_names_next_step(self):
         self.create(name='twin')
         self.create(name='twin')
         self.attach(self.shared)
@@ -110,7 +108,7 @@ class AttachTest(ServerCommandsTestCase):
         self.assert_refused(r'task_state .* \(HTTP 409\)\. Show the state of the server',
                             'server', 'volume', 'attach', 'web', self.volume())
 
-    def test_what_is_no_input(self):
+    def test_attach_with_invalid_arguments_is_usage_error(self):
         for words, arguments in (
                 ("invalid choice: 'w'", ('web', 'v', '--attach-mode', 'w')),
                 ("'0' is not a number from 1 to", ('web', 'v', '--timeout', '0')),
@@ -119,14 +117,14 @@ class AttachTest(ServerCommandsTestCase):
             with self.subTest(words):
                 self.assert_refused(words, 'server', 'volume', 'attach', *arguments, status=2)
 
-    def test_a_service_without_the_extension_is_changed_by_nothing(self):
+    def test_attach_without_extension_sends_no_request(self):
         self.serve(self.without_the_extension)
         for arguments in ((), ('--attach-mode', 'ro')):
             self.assert_refused(NO_MODES, 'server', 'volume', 'attach', 'web', self.shared,
                                 *arguments)
         self.assertEqual(([], []), (self.both.asked, self.attached()))
 
-    def test_no_service(self):
+    def test_attach_without_service_names_compute(self):
         self.overrides['compute_endpoint_override'] = 'http://127.0.0.1:1/v2.1'
         self.assert_refused('The request to Compute failed: ', 'server', 'volume', 'attach', 'web',
                             self.shared)
@@ -137,7 +135,7 @@ class CreateTest(ServerCommandsTestCase):
     def made(self, *arguments):
         return self.shown('server', 'shared', 'create', 'web', '--flavor', 'm1.small', *arguments)
 
-    def test_modes(self):
+    def test_shared_create_uses_mode_of_each_volume(self):
         other = self.volume(multiattach=True)
         third = self.volume(multiattach=True)
         rows = self.made('--volume', self.shared, '--volume', f'{other}:rw', '--volume',
@@ -154,12 +152,12 @@ class CreateTest(ServerCommandsTestCase):
                 shown['OS-EXT-SRV-ATTR:root_device_name']))
         self.assertEqual({'ro'}, {mode for _, _, mode, _ in self.attachments(self.shared)})
 
-    def test_each_has_its_mode(self):
+    def test_shared_create_uses_mode_of_each_server(self):
         rows = self.made('--volume', f'{self.shared}:rw,ro', '--count', '2')
         self.assertEqual([('web-1', {self.shared: 'rw'}), ('web-2', {self.shared: 'ro'})], [
             (row['Name'], self.volumes(row['ID'])) for row in rows])
 
-    def test_one_on_a_host_by_the_name_of_its_volume(self):
+    def test_shared_create_finds_volume_by_name_with_colon(self):
         made = self.cloud.storage.as_member.post('/volumes', {'volume': {
             'size': 1, 'name': 'system:disk'}})
         [row] = self.made('--volume', 'system:disk', '--host', 'host-b')
@@ -167,7 +165,7 @@ class CreateTest(ServerCommandsTestCase):
         self.assertEqual('host-b', self.server(row['ID'])['OS-EXT-SRV-ATTR:host'])
         self.assertEqual({made.body['volume']['id']: 'rw'}, self.volumes(row['ID']))
 
-    def test_waiting(self):
+    def test_shared_create_with_wait_returns_active_servers(self):
         self.both.held = 2
         done = self.run_command('server', 'shared', 'create', 'web', '--flavor', '1', '--volume',
                                 self.shared, '--count', '3', '--wait', '-f', 'value', '-c',
@@ -175,7 +173,7 @@ class CreateTest(ServerCommandsTestCase):
         self.assertEqual((0, 'ACTIVE\n' * 3), (done.status, done.output), done.errors)
         self.assertRegex(done.errors, r's  reservation .*: 0 of 3 servers ready')
 
-    def test_some_fail(self):
+    def test_shared_create_shows_fault_of_failed_server(self):
         self.hosts['host-a'].failing.append('spawn')
         done = self.run_command('server', 'shared', 'create', 'web', '--flavor', '1', '--volume',
                                 self.shared, '--count', '2', '--wait', '-f', 'value', '-c',
@@ -184,13 +182,13 @@ class CreateTest(ServerCommandsTestCase):
                          sorted(done.output.splitlines()))
         self.assertEqual(1, done.status)
 
-    def test_waiting_has_an_end(self):
+    def test_shared_create_with_wait_times_out(self):
         self.both.held = 1000
         self.assert_refused(
             'is still 0 of 1 servers ready after 1 s', 'server', 'shared', 'create', 'web',
             '--flavor', '1', '--volume', self.shared, '--wait', '--timeout', '1')
 
-    def test_what_is_refused(self):
+    def test_shared_create_error_names_next_step(self):
         plain = self.volume()
         for words, arguments in (
                 (r"Flavor 'nosuch' not found\. List .*flavor list",
@@ -208,7 +206,7 @@ class CreateTest(ServerCommandsTestCase):
         self.assertEqual([], self.asked(200, 'GET', '/servers')['servers'])
         self.assertEqual('available', self.status_of_volume(plain))
 
-    def test_what_is_no_input(self):
+    def test_shared_create_with_invalid_arguments_is_usage_error(self):
         for words, arguments in (
                 ("'0' is not a number from 1 to", ('--volume', 'v', '--count', '0')),
                 ('--volume: the value must not be empty', ('--volume', ':ro')),
@@ -218,7 +216,7 @@ class CreateTest(ServerCommandsTestCase):
                 self.assert_refused(words, 'server', 'shared', 'create', 'web', '--flavor', '1',
                                     *arguments, status=2)
 
-    def test_a_service_without_the_extension_is_changed_by_nothing(self):
+    def test_shared_create_without_extension_sends_no_request(self):
         self.serve(self.without_the_extension)
         self.assert_refused(NO_MODES, 'server', 'shared', 'create', 'web', '--flavor', '1',
                             '--volume', self.shared)

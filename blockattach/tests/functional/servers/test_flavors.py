@@ -1,9 +1,9 @@
-"""Flavors that are configured anew while there are servers of the old ones."""
+"""Change of the configured flavors while servers use the previous ones."""
 from blockattach.platform import errors
 from blockattach.tests.functional.servers import cloud
 
 OTHERS = ['new:m2.new:4:2048:1', '1:m1.tiny:8:4096:0']
-"""One more, in front; one with other sizes; and one less."""
+"""Flavors with one added in front, one resized, and one removed."""
 
 
 class FlavorsTest(cloud.ComputeTestCase):
@@ -19,17 +19,17 @@ class FlavorsTest(cloud.ComputeTestCase):
         return {one['id']: one['name'] for one in self.asked(200, 'GET', '/flavors')['flavors']}
 
     def shown(self, server_id):
-        """Name and sizes of a server's flavor."""
+        """Return the name and the sizes of a server's flavor."""
         found = self.server(server_id)['flavor']
         return found['original_name'], found['vcpus'], found['ram'], found['disk']
 
     def given(self, server_id):
-        """Processors and memory that the server has on its host."""
+        """Return the vCPUs and the memory in MiB of the guest on its host."""
         host = self.hosts[self.server(server_id)['OS-EXT-SRV-ATTR:host']]
         guest = host.guest(server_id)
         return guest.vcpus, guest.memory_mb
 
-    def test_a_server_keeps_what_it_was_made_with(self):
+    def test_server_keeps_flavor_after_flavors_change(self):
         tiny, medium = self.create(self.root), self.create(flavorRef='3')
         self.restart(*OTHERS)
         self.assertEqual({'new': 'm2.new', '1': 'm1.tiny'}, self.flavors())
@@ -42,7 +42,7 @@ class FlavorsTest(cloud.ComputeTestCase):
         old = self.asked(200, 'GET', f'/servers/{medium}', version='compute 2.1')['server']
         self.assertEqual('3', old['flavor']['id'])
 
-    def test_a_resize_over_a_change(self):
+    def test_resize_and_revert_across_flavor_change(self):
         made = self.create(self.root, flavorRef='3')
         self.restart(*OTHERS)
         self.act(made, 'resize', {'flavorRef': 'new'}, settle=False)
@@ -55,11 +55,11 @@ class FlavorsTest(cloud.ComputeTestCase):
         self.assertEqual((2, 1024), self.given(made))
         self.asked(400, 'POST', f'/servers/{made}/action', {'resize': {'flavorRef': 'new'}})
 
-    def test_without_ids_they_are_counted(self):
+    def test_flavors_without_ids_are_numbered(self):
         self.restart('a:1:256:0', 'own:b:1:512:0', 'c:2:512:1')
         self.assertEqual({'1': 'a', 'own': 'b', '3': 'c'}, self.flavors())
 
-    def test_what_cannot_be_is_refused_at_the_start(self):
+    def test_invalid_flavors_stop_start(self):
         for words, flavors in (
                 ('the format is id:name:vcpus:MiB:GiB', ['a:1:256']),
                 ('the format is id:name:vcpus:MiB:GiB', ['a:b:c:1:256:0']),

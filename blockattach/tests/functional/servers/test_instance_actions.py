@@ -1,4 +1,4 @@
-"""What was done with a server, and why it failed, as clients of the compute API see it."""
+"""Instance actions of a server and the reasons of failed ones."""
 from blockattach.storage.drivers import faults
 from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
@@ -22,7 +22,7 @@ class ActionsTestCase(cloud.ComputeTestCase):
         return self.listed(query, **more)['instanceActions']
 
     def last(self, **more):
-        """The last one, with its events."""
+        """Return the last action with its events."""
         request_id = self.actions()[0]['request_id']
         return self.asked(200, 'GET', f'/servers/{self.made}/os-instance-actions/{request_id}',
                           **more)['instanceAction']
@@ -36,7 +36,7 @@ class ActionsTestCase(cloud.ComputeTestCase):
 
 class DoneTest(ActionsTestCase):
 
-    def test_names(self):
+    def test_instance_actions_list_each_action(self):
         old, new = self.volume(), self.volume()
         path = f'/servers/{self.made}/os-volume_attachments'
         self.attach(self.made, old)
@@ -64,14 +64,14 @@ class DoneTest(ActionsTestCase):
             for one in found})
         self.assertEqual(len(found), len({one['request_id'] for one in found}))
 
-    def test_an_evacuation(self):
+    def test_evacuate_action_names_new_host(self):
         self.cloud.agents.pop('host-a')
         self.cloud.later()
         self.act(self.made, 'evacuate', {'host': None}, 200)
         found = self.last()
         self.assertEqual(('evacuate', 'host-b'), (found['action'], found['events'][0]['host']))
 
-    def test_times(self):
+    def test_instance_action_times_follow_progress(self):
         self.cloud.clock.advance(60)
         began = self.cloud.clock.utcnow().isoformat(timespec='microseconds')
         self.act(self.made, 'os-stop', settle=False)
@@ -91,7 +91,7 @@ class DoneTest(ActionsTestCase):
             'result': 'Success', 'traceback': None, 'details': None, 'host': 'host-a',
             'hostId': self.server(self.made)['hostId']}], found['events'])
 
-    def test_each_of_several_servers_has_its_own(self):
+    def test_servers_of_one_request_have_separate_actions(self):
         self.create(name='many', max_count=2)
         ids = [one['id'] for one in self.asked(200, 'GET', '/servers?name=many-')['servers']]
         requests = []
@@ -104,7 +104,7 @@ class DoneTest(ActionsTestCase):
 
 class FailedTest(ActionsTestCase):
 
-    def test_a_guest_that_does_not_release_a_volume(self):
+    def test_detach_refused_by_guest_fails_action(self):
         one = self.volume()
         self.attach(self.made, one)
         self.hosts['host-a'].busy.add(one)
@@ -114,24 +114,24 @@ class FailedTest(ActionsTestCase):
         self.assertTrue(payload['fault'])
         self.assert_failed('detach_volume', payload['fault'])
 
-    def test_block_storage_refuses_after_the_answer(self):
+    def test_attach_refused_by_backend_fails_action(self):
         one = self.volume()
         self.cloud.storage.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
         self.attach(self.made, one, 202, version='compute 2.101')
         self.assert_failed('attach_volume', self.cloud.notified.events[-1][1]['fault'])
 
-    def test_a_host_refuses(self):
+    def test_attach_refused_by_host_fails_action(self):
         self.hosts['host-a'].failing.append('plug')
         self.attach(self.made, self.volume())
         self.assert_failed('attach_volume', 'plug fails as planned')
 
-    def test_a_move_that_fails(self):
+    def test_failed_resize_fails_action(self):
         self.hosts['host-b'].failing.append('spawn')
         self.act(self.made, 'resize', {'flavorRef': '2'})
         self.assert_failed('resize', 'spawn fails as planned')
         self.assertEqual('host-a', self.last()['events'][0]['host'])
 
-    def test_what_is_undone_after_a_crash(self):
+    def test_attach_undone_after_crash_fails_action(self):
         one = self.volume()
         self.cloud.cutting.begin(1)
         with self.assertRaises(cloud.Death):
@@ -140,7 +140,7 @@ class FailedTest(ActionsTestCase):
         self.cloud.later()
         self.assert_failed('attach_volume', 'the compute API was interrupted during the action')
 
-    def test_what_is_finished_after_a_crash(self):
+    def test_detach_finished_after_crash_succeeds(self):
         one = self.volume()
         self.attach(self.made, one)
         self.cloud.cutting.begin(0)
@@ -150,7 +150,7 @@ class FailedTest(ActionsTestCase):
         self.assertEqual((None, 'Success'), (
             self.last()['message'], self.last()['events'][0]['result']))
 
-    def test_what_is_refused_in_the_answer_was_not_done(self):
+    def test_rejected_request_leaves_no_action(self):
         one = self.volume()
         reserved = self.cloud.storage.as_member.post('/attachments', {'attachment': {
             'volume_uuid': one, 'instance_uuid': cloud.new_id()}})
@@ -163,25 +163,25 @@ class FailedTest(ActionsTestCase):
 class ShownTest(ActionsTestCase):
 
     def keys(self, version, roles='admin,member,reader'):
-        """Of an action, and of its events."""
+        """Return which optional keys an action and its events have."""
         found = self.last(version=f'compute {version}', roles=roles)
         events = found.pop('events', [{}])
         return 'updated_at' in found, set(events[0]) - {
             'event', 'start_time', 'finish_time', 'result'} if events[0] else None
 
-    def test_versions(self):
+    def test_instance_action_keys_by_microversion(self):
         for version, seen in (
                 ('2.1', (False, {'traceback'})), ('2.57', (False, {'traceback'})),
                 ('2.58', (True, {'traceback'})), ('2.62', (True, {'traceback', 'host', 'hostId'})),
                 ('2.84', (True, {'traceback', 'host', 'hostId', 'details'}))):
             self.assertEqual(seen, self.keys(version), version)
 
-    def test_others_than_administrators(self):
+    def test_instance_action_keys_of_member_by_microversion(self):
         for version, seen in (('2.50', (False, None)), ('2.51', (False, set())),
                               ('2.61', (True, set())), ('2.104', (True, {'hostId'}))):
             self.assertEqual(seen, self.keys(version, MEMBER), version)
 
-    def test_another_project(self):
+    def test_instance_actions_of_other_project_not_found(self):
         request_id = self.actions()[0]['request_id']
         path = f'/servers/{self.made}/os-instance-actions'
         for where in (path, f'{path}/{request_id}'):
@@ -191,7 +191,7 @@ class ShownTest(ActionsTestCase):
         self.asked(404, 'GET', f'/servers/{other}/os-instance-actions/{request_id}')
         self.asked(404, 'GET', f'{path}/req-{cloud.new_id()}')
 
-    def test_they_go_with_their_server(self):
+    def test_instance_actions_deleted_with_server(self):
         self.asked(204, 'DELETE', f'/servers/{self.made}')
         self.assertEqual('delete', self.actions()[0]['action'])
         self.cloud.settle()
@@ -211,7 +211,7 @@ class ChosenTest(ActionsTestCase):
     def names(self, query, **more):
         return [one['action'] for one in self.actions(query, **more)]
 
-    def test_pages(self):
+    def test_instance_actions_limit_returns_next_link(self):
         first = self.listed('?limit=3')
         self.assertEqual(['stop', 'start', 'stop'], [
             one['action'] for one in first['instanceActions']])
@@ -221,7 +221,7 @@ class ChosenTest(ActionsTestCase):
         self.assertEqual(['create'], [one['action'] for one in second['instanceActions']])
         self.assertNotIn('links', second)
 
-    def test_times(self):
+    def test_instance_actions_filtered_by_change_time(self):
         second = self.times[1].isoformat()
         zone = f'{self.times[2].isoformat()}%2B00:00'
         for query, names in (
@@ -230,11 +230,11 @@ class ChosenTest(ActionsTestCase):
                 (f'?changes-since={second}&changes-before={zone}', ['start', 'stop'])):
             self.assertEqual(names, self.names(query), query)
 
-    def test_before_the_versions(self):
+    def test_instance_actions_limit_ignored_before_2_58(self):
         self.assertEqual(4, len(self.names('?limit=1&zz=1', version='compute 2.57')))
         self.assertEqual(1, len(self.names('?limit=1', version='compute 2.58')))
 
-    def test_what_is_refused(self):
+    def test_instance_actions_with_invalid_query_rejected(self):
         early, late = (one.isoformat() for one in self.times[:2])
         for version, query in (
                 ('2.104', 'limit=x'), ('2.104', f'marker=req-{cloud.new_id()}'),

@@ -1,5 +1,6 @@
-"""A process of the compute API hangs longer than its lease; another one takes its act up, and then
-the first one wakes up. Whatever it goes on with, the act has happened once or not at all.
+"""Compute API process that hangs longer than its lease and resumes after another took over.
+
+Each action takes effect once or not at all.
 """
 import contextlib
 import functools
@@ -20,7 +21,7 @@ WRITES = re.compile('(UPDATE|INSERT INTO|DELETE FROM) (servers|block_devices|act
 
 
 class TwoApis(cloud.ComputeTestCase):
-    """There is another compute API, which does not hang; what it does later is in ``others``."""
+    """Cloud with a second compute API that does not hang and queues its work in ``others``."""
 
     def setUp(self):
         super().setUp()
@@ -30,13 +31,13 @@ class TwoApis(cloud.ComputeTestCase):
 
 
 class LateTest(TwoApis, test_interruptions.InterruptionTest):
-    """It hangs behind each request."""
+    """Process that hangs after each request."""
 
     PART = exhaustive.Part(0, 42)
     SHIFT = 0.0
 
     def hang(self):
-        """Another process does what there is to do."""
+        """Let the other process take the action over and finish its work."""
         for _ in range(2):
             self.cloud.clock.advance(120)
             self.report(self.other_api)
@@ -47,7 +48,7 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
         self.cloud.settle()
 
     def report(self, api):
-        """Agents report to a process that does not hang."""
+        """Let the agents report to the process that does not hang."""
         for name in self.cloud.agents:
             api.conductor.report(context.admin_context(), name, 'fake', VERSION, {})
 
@@ -73,7 +74,7 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
 
 
 class LaterTest(LateTest):
-    """It hangs ahead of each request, which it sends then all the same."""
+    """Process that hangs before each request and sends the request when it resumes."""
 
     PART = exhaustive.Part(14, 42)
     SHIFT = -0.5
@@ -85,7 +86,7 @@ class LaterTest(LateTest):
 
 
 class AheadOfWritesTest(test_interruptions.InterruptionTest):
-    """The process ends ahead of each thing that it writes down, too."""
+    """Process that also ends before each write to its database."""
 
     PART = exhaustive.Part(28, 42)
 
@@ -125,10 +126,10 @@ class AheadOfWritesTest(test_interruptions.InterruptionTest):
 
 
 class OverlapTest(TwoApis):
-    """The server has gone on to another act when the late process wakes up."""
+    """Late process that resumes when its server is in another action."""
 
     def take_over(self):
-        """Another process does what there is to do."""
+        """Let the other process take the action over and finish its work."""
         self.cloud.clock.advance(120)
         for name in self.cloud.agents:
             self.report(name, {})
@@ -140,13 +141,13 @@ class OverlapTest(TwoApis):
 
     @contextlib.contextmanager
     def by_the_other(self):
-        """Clients reach the other process."""
+        """Send client requests to the other process."""
         kept, self.cloud.api = self.cloud.api, self.other_api
         yield
         self.cloud.api = kept
 
     def move(self, made):
-        """The other process begins to move it."""
+        """Start a live migration by the other process."""
         with self.by_the_other():
             self.act(made, 'os-migrateLive', test_interruptions.MIGRATE, settle=False)
 
@@ -158,7 +159,7 @@ class OverlapTest(TwoApis):
         self.assertEqual([host], [
             name for name in self.cloud.agents if made in self.hosts[name].servers()])
 
-    def test_a_late_migration_spares_the_next_one(self):
+    def test_late_migration_leaves_next_migration_alone(self):
         shared = self.volume(multiattach=True)
         made = self.create(shared, host='host-a')
 
@@ -175,8 +176,8 @@ class OverlapTest(TwoApis):
         self.assertEqual([(made, self.server(made)['OS-EXT-SRV-ATTR:host'], 'rw', 'attached')],
                          self.attachments(shared))
 
-    def test_a_late_end_spares_a_server_that_came_back(self):
-        """The act was done by another process, and the server was moved away and back since."""
+    def test_late_rebuild_keeps_server_that_moved_back(self):
+        """Another process finished the rebuild and moved the server away and back."""
         made = self.create(self.volume(multiattach=True), host='host-a')
 
         def hang():
@@ -189,8 +190,8 @@ class OverlapTest(TwoApis):
         self.act(made, 'rebuild', {'imageRef': ''})
         self.assert_runs_on(made, 'host-a')
 
-    def test_servers_that_are_built_together(self):
-        """They are undone before their host is asked for them."""
+    def test_late_build_of_several_leaves_no_guest(self):
+        """Another process undoes the build before the host is asked to spawn the servers."""
         self.cloud.cutting.begin(-0.5, self.take_over)
         self.create(host='host-a', max_count=3)
         self.assertIsNone(self.cloud.cutting.at)
@@ -198,15 +199,15 @@ class OverlapTest(TwoApis):
             one['status'] for one in self.asked(200, 'GET', '/servers/detail')['servers']])
         self.assertEqual({}, self.hosts['host-a'].servers())
 
-    def test_a_report_that_is_late_ends_no_server_that_came_back(self):
+    def test_late_report_keeps_server_that_moved_to_host(self):
         made = self.create(host='host-a')
         self.report('host-b', {made: 'running'})
         self.act(made, 'os-migrateLive', {'host': 'host-b', 'block_migration': 'auto'})
         self.others.settle()
         self.assert_runs_on(made, 'host-b')
 
-    def test_a_report_that_is_late_ends_no_server_that_comes_back(self):
-        """It does so when it was looked for already."""
+    def test_late_report_keeps_server_that_moves_to_host(self):
+        """The server arrives after the report was compared with the database."""
         made = self.create(host='host-a')
 
         def hang():
@@ -217,7 +218,7 @@ class OverlapTest(TwoApis):
         self.others.settle()
         self.assert_runs_on(made, 'host-b')
 
-    def test_what_a_process_is_at_is_not_taken_over(self):
+    def test_action_of_live_process_not_taken_over(self):
         def look():
             self.assertEqual(0, self.other_api.conductor.look())
 
@@ -226,8 +227,8 @@ class OverlapTest(TwoApis):
         self.assertIsNone(self.cloud.cutting.at)
         self.assertEqual('ACTIVE', self.server(made)['status'])
 
-    def test_a_server_is_deleted_in_the_middle_of_another_act(self):
-        """Else what that act makes meanwhile would be left over. First the volume is looked at."""
+    def test_delete_during_attach_leaves_no_attachment(self):
+        """The places start at 1 because the first request only reads the volume."""
         for place in range(1, 5):
             with self.subTest(place):
                 volume = self.volume()
@@ -246,8 +247,8 @@ class OverlapTest(TwoApis):
                 self.assertEqual([], self.attachments(volume))
                 self.assertEqual({}, self.hosts['host-a'].servers())
 
-    def test_attachments_of_one_server_do_not_shut_each_other_out(self):
-        """One waits, ahead of each request, until another one is done."""
+    def test_concurrent_attachments_of_one_server_succeed(self):
+        """One attach waits before each of its requests until the other one has finished."""
         for place in range(5):
             with self.subTest(place):
                 one, two = self.volume(), self.volume()
@@ -258,8 +259,8 @@ class OverlapTest(TwoApis):
                 self.assertEqual({one: 'rw', two: 'rw'}, self.volumes(made))
                 self.assertEqual({one, two}, set(self.hosts['host-a'].disks(made)))
 
-    def test_an_act_goes_on_while_another_of_its_server_is_taken_over(self):
-        """The other one's process has hung; this one waits, ahead of each request."""
+    def test_attach_continues_while_other_attach_taken_over(self):
+        """This attach waits before each of its requests while the other one is undone."""
         for place in range(1, 5):
             with self.subTest(place):
                 one, two = self.volume(), self.volume()
@@ -284,8 +285,8 @@ class OverlapTest(TwoApis):
                 self.assertEqual([], self.attachments(two))
                 self.others.settle()
 
-    def test_an_agent_that_knows_no_leases(self):
-        """It is asked without."""
+    def test_agent_without_leases_gets_plain_calls(self):
+        """An agent before 1.2 receives calls without the server lease."""
         reporter = self.cloud.agents['host-a'].reporter
         reporter._version = '1.1'
         reporter.report()

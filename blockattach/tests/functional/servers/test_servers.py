@@ -1,4 +1,4 @@
-"""Servers and their volumes, as clients of the compute API see them."""
+"""Servers and their volumes in the compute API."""
 from blockattach.platform import context
 from blockattach.storage.drivers import faults
 from blockattach.tests.functional.servers import cloud
@@ -6,7 +6,7 @@ from blockattach.tests.functional.servers import cloud
 
 class CreateTest(cloud.ComputeTestCase):
 
-    def test_a_server_that_boots_from_a_volume(self):
+    def test_create_server_from_volume_attaches_root(self):
         root = self.volume()
         made = self.create(root)
         shown = self.server(made)
@@ -17,7 +17,7 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertEqual({root: 'rw'}, self.hosts['host-a'].disks(made))
         self.assertEqual('in-use', self.status_of_volume(root))
 
-    def test_ten_servers_share_a_volume(self):
+    def test_create_ten_servers_on_multiattach_volume(self):
         shared = self.volume(multiattach=True)
         self.create(shared, max_count=10)
         servers = self.asked(200, 'GET', '/servers/detail')['servers']
@@ -29,7 +29,7 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertEqual({'host-a': 5, 'host-b': 5}, {
             name: len(host.servers()) for name, host in self.hosts.items()})
 
-    def test_each_of_several_has_its_mode(self):
+    def test_create_of_several_with_attach_modes(self):
         shared, root = self.volume(multiattach=True), self.volume(multiattach=True)
         made = {'source_type': 'volume', 'destination_type': 'volume'}
         self.create({**made, 'uuid': root, 'boot_index': 0, 'attach_mode': 'ro'},
@@ -42,7 +42,7 @@ class CreateTest(cloud.ComputeTestCase):
             [self.volumes(one['id']) for one in servers])
         self.assertEqual(['ro', 'ro', 'rw'], sorted(one[2] for one in self.attachments(shared)))
 
-    def test_several_on_a_plain_volume_are_refused(self):
+    def test_create_of_several_on_plain_volume_rejected(self):
         plain = self.volume()
         self.assertIn('not multiattach', self.create(plain, max_count=2, status=400)[
             'badRequest']['message'])
@@ -66,7 +66,7 @@ class CreateTest(cloud.ComputeTestCase):
                                              self.status_of_volume(shared)))
         self.asked(202, 'POST', '/servers', {'server': {**server, 'max_count': 1}})
 
-    def test_some_fail_and_the_rest_stand(self):
+    def test_create_of_several_keeps_servers_beside_failed_spawn(self):
         shared = self.volume(multiattach=True)
         self.hosts['host-a'].failing.append('spawn')
         self.create(shared, max_count=4)
@@ -78,7 +78,7 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertNotIn(failed['id'], [one[0] for one in self.attachments(shared)])
         self.assertEqual(3, len(self.attachments(shared)))
 
-    def test_one_has_no_access_and_the_rest_stand(self):
+    def test_create_of_several_keeps_servers_beside_refused_grant(self):
         shared = self.volume(multiattach=True)
         self.cloud.storage.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
         self.create(shared, max_count=4)
@@ -88,7 +88,7 @@ class CreateTest(cloud.ComputeTestCase):
         self.assertEqual(sorted(one['id'] for one in servers if one['status'] == 'ACTIVE'),
                          [one[0] for one in self.attachments(shared)])
 
-    def test_a_read_only_root(self):
+    def test_create_server_with_read_only_root(self):
         shared = self.volume(multiattach=True)
         made = self.create({'uuid': shared, 'boot_index': 0, 'attach_mode': 'ro',
                             'source_type': 'volume', 'destination_type': 'volume'})
@@ -102,7 +102,7 @@ class VolumesTest(cloud.ComputeTestCase):
         super().setUp()
         self.made = self.create()
 
-    def test_attached_and_detached(self):
+    def test_attach_and_detach_volume(self):
         one = self.volume()
         shown = self.attach(self.made, one)['volumeAttachment']
         self.assertEqual(('/dev/vda', one, 'rw'), (
@@ -113,8 +113,8 @@ class VolumesTest(cloud.ComputeTestCase):
         self.assertEqual([], self.attachments(one))
         self.assertEqual({}, self.hosts['host-a'].disks(self.made))
 
-    def test_several_at_once(self):
-        """Each gets a device name of its own."""
+    def test_concurrent_attachments_get_different_devices(self):
+        """The device names are assigned before any of the attachments has finished."""
         volumes = [self.volume() for _ in range(3)]
         for one in volumes:
             self.attach(self.made, one, settle=False)
@@ -124,7 +124,7 @@ class VolumesTest(cloud.ComputeTestCase):
                            version=cloud.MODES)['volumeAttachment']
         self.assertEqual(('/dev/vdc', 'rw'), (shown['device'], shown['attach_mode']))
 
-    def test_what_fails_leaves_nothing(self):
+    def test_attach_that_fails_on_host_leaves_no_attachment(self):
         one = self.volume()
         self.hosts['host-a'].failing.append('plug')
         self.attach(self.made, one)
@@ -132,8 +132,8 @@ class VolumesTest(cloud.ComputeTestCase):
         self.assertEqual([], self.attachments(one))
         self.assertEqual('available', self.status_of_volume(one))
 
-    def test_what_block_storage_refuses_is_answered(self):
-        """It is held for another one, which its status does not say."""
+    def test_attach_volume_reserved_for_other_server_rejected(self):
+        """Only Block Storage can reject it, because the status of the volume is available."""
         one = self.volume()
         reserved = self.cloud.storage.as_member.post('/attachments', {'attachment': {
             'volume_uuid': one, 'instance_uuid': cloud.new_id()}})
@@ -143,7 +143,7 @@ class VolumesTest(cloud.ComputeTestCase):
         self.assertEqual({}, self.volumes(self.made))
         self.assertEqual(1, len(self.attachments(one)))
 
-    def test_a_backend_that_refuses_leaves_nothing(self):
+    def test_attach_refused_by_backend_leaves_no_attachment(self):
         one = self.volume()
         self.cloud.storage.manager.backend.fake_target.faults.plan('grant', faults.Fault.REFUSED)
         self.attach(self.made, one)
@@ -151,7 +151,7 @@ class VolumesTest(cloud.ComputeTestCase):
         self.assertEqual([], self.attachments(one))
         self.assertEqual('available', self.status_of_volume(one))
 
-    def test_a_guest_that_does_not_release_it(self):
+    def test_detach_refused_by_guest_keeps_volume_in_use(self):
         one = self.volume()
         self.attach(self.made, one)
         self.hosts['host-a'].busy.add(one)
@@ -162,7 +162,7 @@ class VolumesTest(cloud.ComputeTestCase):
         self.detach(self.made, one)
         self.assertEqual({}, self.volumes(self.made))
 
-    def test_another_takes_its_place_with_its_mode(self):
+    def test_swap_volume_keeps_attach_mode(self):
         old, new = self.volume(multiattach=True), self.volume(multiattach=True)
         self.attach(self.made, old, attach_mode='ro')
         self.asked(202, 'PUT', f'/servers/{self.made}/os-volume_attachments/{old}', {
@@ -173,7 +173,7 @@ class VolumesTest(cloud.ComputeTestCase):
         self.assertEqual([(self.made, 'host-a', 'ro', 'attached')], self.attachments(new))
         self.assertEqual({new: 'ro'}, self.hosts['host-a'].disks(self.made))
 
-    def test_a_server_is_deleted_with_its_volumes(self):
+    def test_delete_server_honors_delete_on_termination(self):
         one, gone = self.volume(), self.volume()
         self.attach(self.made, one)
         self.attach(self.made, gone, delete_on_termination=True)
@@ -203,30 +203,30 @@ class MovesTest(cloud.ComputeTestCase):
             name for name, one in self.hosts.items() if self.made in one.servers()])
         self.assertEqual({self.shared: 'ro'}, self.volumes(self.made))
 
-    def test_live_migration(self):
+    def test_live_migration_moves_attachment(self):
         self.act(self.made, 'os-migrateLive', {'host': None, 'block_migration': 'auto'})
         self.assert_on('host-b')
 
-    def test_resize_and_confirm(self):
+    def test_resize_and_confirm_moves_attachment(self):
         self.act(self.made, 'resize', {'flavorRef': '2'})
         self.assert_on('host-b', 'VERIFY_RESIZE')
         self.act(self.made, 'confirmResize', status=204)
         self.assert_on('host-b')
 
-    def test_resize_and_revert(self):
+    def test_resize_and_revert_keeps_host(self):
         self.act(self.made, 'resize', {'flavorRef': '2'})
         self.act(self.made, 'revertResize')
         self.assert_on('host-a')
         self.assertEqual('m1.tiny', self.server(self.made)['flavor']['original_name'])
 
     def stop_for_good(self):
-        """It is stopped, and no host would run it."""
+        """Stop the server, and make each host fail to spawn one."""
         self.act(self.made, 'os-stop')
         for host in self.hosts.values():
             host.spawn = None
 
-    def test_one_that_is_stopped_stays_so(self):
-        """It is run nowhere meanwhile."""
+    def test_resize_of_stopped_server_keeps_it_stopped(self):
+        """No host spawns a running guest in between."""
         self.stop_for_good()
         self.act(self.made, 'resize', {'flavorRef': '2'})
         self.assert_on('host-b', 'VERIFY_RESIZE')
@@ -238,11 +238,11 @@ class MovesTest(cloud.ComputeTestCase):
         self.act(self.made, 'confirmResize', status=204)
         self.assert_on('host-b', 'SHUTOFF')
 
-    def test_cold_migration(self):
+    def test_cold_migration_moves_attachment(self):
         self.act(self.made, 'migrate')
         self.assert_on('host-b', 'VERIFY_RESIZE')
 
-    def test_shelve_and_unshelve(self):
+    def test_shelve_and_unshelve_keeps_volume(self):
         self.act(self.made, 'shelve')
         self.assert_on('host-a', 'SHELVED')
         self.act(self.made, 'shelveOffload')
@@ -250,12 +250,12 @@ class MovesTest(cloud.ComputeTestCase):
         self.act(self.made, 'unshelve', {'host': 'host-b'})
         self.assert_on('host-b')
 
-    def test_rebuild(self):
+    def test_rebuild_keeps_volume(self):
         self.act(self.made, 'rebuild', {'imageRef': ''})
         self.assert_on('host-a')
 
-    def test_one_that_is_stopped_and_made_anew(self):
-        """It stays so, as in Nova."""
+    def test_rebuild_and_evacuate_stopped_server_keep_it_stopped(self):
+        """Nova does not start such a server either."""
         self.stop_for_good()
         self.act(self.made, 'rebuild', {'imageRef': ''})
         self.assert_on('host-a', 'SHUTOFF')
@@ -266,13 +266,13 @@ class MovesTest(cloud.ComputeTestCase):
         self.hosts['host-a'].destroy(self.made)
         self.assert_on('host-b', 'SHUTOFF')
 
-    def test_stop_start_reboot(self):
+    def test_stop_start_reboot_keep_volume(self):
         for action, status in (('os-stop', 'SHUTOFF'), ('os-start', 'ACTIVE'),
                                ('reboot', 'ACTIVE')):
             self.act(self.made, action, {'type': 'HARD'} if action == 'reboot' else None)
             self.assert_on('host-a', status)
 
-    def test_one_that_runs_is_shut_down_first(self):
+    def test_migrate_and_rebuild_stop_running_guest_first(self):
         for action, body in (('migrate', None), ('rebuild', {'imageRef': ''})):
             with self.subTest(action):
                 self.cloud.cutting.begin()
@@ -283,19 +283,19 @@ class MovesTest(cloud.ComputeTestCase):
                 if action == 'migrate':
                     self.act(self.made, 'confirmResize', status=204)
 
-    def test_a_report_that_is_late(self):
-        """It is older than the last act."""
+    def test_late_agent_report_ignored(self):
+        """The report is older than the last action on the server."""
         self.cloud.conductor.report(context.admin_context(), 'host-a', 'fake', '1.2',
                                     {self.made: 'stopped'})
         self.cloud.settle()
         self.assert_on('host-a')
 
-    def test_one_that_stops_by_itself(self):
+    def test_guest_stopped_on_host_shown_as_shutoff(self):
         self.hosts['host-a'].stop(self.made)
         self.cloud.later()
         self.assert_on('host-a', 'SHUTOFF')
 
-    def test_each_step_of_a_move_that_fails_leaves_it_where_it_was(self):
+    def test_failed_migration_and_resize_keep_server_on_source(self):
         for action, body, failing in (
                 ('os-migrateLive', {'host': None, 'block_migration': 'auto'},
                  [('host-b', 'receive'), ('host-a', 'send')]),
@@ -312,7 +312,7 @@ class MovesTest(cloud.ComputeTestCase):
 
 class NotificationsTest(cloud.ComputeTestCase):
 
-    def test_each_block_device_has_its_mode(self):
+    def test_attach_notification_has_attach_mode(self):
         made = self.create()
         shared = self.volume(multiattach=True)
         self.attach(made, shared, attach_mode='ro')
@@ -330,7 +330,7 @@ class NotificationsTest(cloud.ComputeTestCase):
             for one in (payload, *payload['block_devices'])])
         self.assertNotIn('auth_password', repr(self.cloud.notified.events))
 
-    def test_what_fails_says_why(self):
+    def test_attach_error_notification_has_fault(self):
         made = self.create()
         self.hosts['host-a'].failing.append('plug')
         self.attach(made, self.volume())
@@ -341,8 +341,8 @@ class NotificationsTest(cloud.ComputeTestCase):
 
 class DeleteTest(cloud.ComputeTestCase):
 
-    def test_it_waits_for_what_is_under_way(self):
-        """Else what another act makes meanwhile would be left over."""
+    def test_delete_server_waits_for_running_attach(self):
+        """Otherwise the attachment that the attach creates would be left over."""
         root, other = self.volume(), self.volume()
         made = self.create(root)
         self.attach(made, other, settle=False)
@@ -354,7 +354,7 @@ class DeleteTest(cloud.ComputeTestCase):
         self.assertEqual(([], []), (self.attachments(root), self.attachments(other)))
         self.assertEqual({}, self.hosts['host-a'].servers())
 
-    def test_one_that_is_being_built(self):
+    def test_delete_server_while_building(self):
         root = self.volume()
         made = self.create(root, settle=False)
         self.asked(204, 'DELETE', f'/servers/{made}')

@@ -1,5 +1,6 @@
-"""What is taken away beneath an act: agents, volumes, attachments, rights. No act stays
-for ever, and none keeps a server from its end.
+"""Server actions whose agent, volume or attachment disappears.
+
+Each action ends, and the server can be deleted.
 """
 import contextlib
 import itertools
@@ -20,7 +21,7 @@ class StuckTestCase(cloud.ComputeTestCase):
         self.root, self.other = self.volume(multiattach=True), self.volume(multiattach=True)
 
     def kill(self, host):
-        """An agent is no more, and counts as down."""
+        """Stop the agent of a host and wait until it counts as down."""
         self.dead = self.cloud.agents.pop(host)
         self.dead.server.stop()
         self.cloud.later()
@@ -31,7 +32,7 @@ class StuckTestCase(cloud.ComputeTestCase):
         self.cloud.later()
 
     def assert_at_rest(self, made, *statuses):
-        """Nothing is under way."""
+        """Check that the server has no task state and one of the statuses."""
         shown = self.server(made)
         self.assertIsNone(shown['OS-EXT-STS:task_state'])
         self.assertIn(shown['status'], statuses)
@@ -47,7 +48,7 @@ class StuckTestCase(cloud.ComputeTestCase):
         self.assertEqual(([], []), (self.attachments(self.root), self.attachments(self.other)))
 
     def remove_attachments(self, volume):
-        """An operator removes them at block storage."""
+        """Delete the attachments of a volume as an operator of Block Storage does."""
         storage = http.Persona(self.cloud.storage, 'admin,member,reader', service_token=True)
         for one in storage.get(f'/attachments?volume_id={volume}&all_tenants=1').body[
                 'attachments']:
@@ -55,12 +56,13 @@ class StuckTestCase(cloud.ComputeTestCase):
 
 
 class GoneDatabaseTest(StuckTestCase):
-    """The database of servers goes in the middle of an act, and comes back while the process
-    goes on, which cannot even write that it has left the act.
+    """Database outage during a server action that ends while the process still runs.
+
+    The process cannot even record that it has given the action up.
     """
 
     def gone(self, after):
-        """From so many statements on; called again, it is back."""
+        """Fail each statement from number ``after`` on, and return a function that ends that."""
         statements = itertools.count()
 
         def fail(*_arguments):
@@ -71,7 +73,7 @@ class GoneDatabaseTest(StuckTestCase):
         return lambda: sa.event.remove(self.cloud.engine, 'before_cursor_execute', fail)
 
     def go_on(self):
-        """Whether the acts under way have failed by it."""
+        """Return True if an action under way met the outage."""
         try:
             self.cloud.settle()
         except sa.exc.OperationalError:
@@ -81,8 +83,9 @@ class GoneDatabaseTest(StuckTestCase):
         return False
 
     def play(self, begin):
-        """An act, and the database gone from each of its statements on; in the gate from each
-        ninth one.
+        """Repeat an action with the outage from each of its statements on.
+
+        The gate plays only each ninth statement.
         """
         for after in itertools.count(0, 1 if exhaustive.wanted() else 9):
             with self.subTest(after=after):
@@ -101,13 +104,13 @@ class GoneDatabaseTest(StuckTestCase):
                 if not failed:
                     return
 
-    def test_build_of_several(self):
+    def test_build_of_several_survives_database_outage(self):
         def begin():
             self.create(self.root, max_count=3, host='host-a', settle=False)
             return [one['id'] for one in self.asked(200, 'GET', '/servers')['servers']]
         self.play(begin)
 
-    def test_attach(self):
+    def test_attach_survives_database_outage(self):
         def begin():
             made = self.create(self.root, host='host-a')
             self.attach(made, self.other, settle=False)
@@ -117,8 +120,8 @@ class GoneDatabaseTest(StuckTestCase):
 
 class DeadAgentTest(StuckTestCase):
 
-    def test_acts_on_a_host_that_is_dead(self):
-        """Each ends, and the server may be evacuated then."""
+    def test_server_action_on_dead_host_ends(self):
+        """The server can be evacuated afterwards."""
         for number, (name, body) in enumerate((
                 ('os-stop', None), ('reboot', {'type': 'HARD'}), ('shelve', None),
                 ('rebuild', {'imageRef': ''}))):
@@ -136,7 +139,7 @@ class DeadAgentTest(StuckTestCase):
                 self.assertEqual({}, self.hosts['host-a'].servers())
                 self.assert_can_be_deleted(made)
 
-    def test_volumes_of_a_server_whose_host_is_dead(self):
+    def test_attach_on_dead_host_leaves_no_attachment(self):
         made = self.create(self.root, host='host-a')
         self.kill('host-a')
         self.ask('POST', f'/servers/{made}/os-volume_attachments', {
@@ -148,8 +151,8 @@ class DeadAgentTest(StuckTestCase):
         self.act(made, 'evacuate', {'host': None}, 200)
         self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
 
-    def test_a_disk_that_was_given_back_meanwhile(self):
-        """The compute API ends when the agent has given it to the server, and then the agent."""
+    def test_attach_undone_while_agent_dead_unplugs_disk(self):
+        """The compute API dies at each request of an attach, and the agent right after it."""
         made = self.create(self.root, host='host-a')
         self.cloud.cutting.begin()
         self.attach(made, self.other)
@@ -171,7 +174,7 @@ class DeadAgentTest(StuckTestCase):
         self.attach(made, self.other)
         self.assert_can_be_deleted(made)
 
-    def test_a_detachment_whose_host_dies(self):
+    def test_detach_on_dead_host_allows_evacuation(self):
         made = self.create(self.root, host='host-a')
         self.attach(made, self.other)
         self.kill('host-a')
@@ -180,8 +183,8 @@ class DeadAgentTest(StuckTestCase):
         self.act(made, 'evacuate', {'host': None}, 200)
         self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
 
-    def test_an_evacuation_to_nowhere(self):
-        """Nothing is taken from the server."""
+    def test_evacuate_without_other_host_keeps_server(self):
+        """The server keeps its host and its attachment."""
         made = self.create(self.root, host='host-a')
         self.kill('host-b')
         away = self.dead
@@ -194,7 +197,7 @@ class DeadAgentTest(StuckTestCase):
         self.assert_at_rest(made, 'ACTIVE')
         self.dead = away
 
-    def test_an_evacuation_to_a_host_that_dies(self):
+    def test_evacuate_to_host_that_dies_ends(self):
         made = self.create({'uuid': self.root, 'source_type': 'volume', 'boot_index': 0,
                             'destination_type': 'volume'}, host='host-a')
         self.kill('host-a')
@@ -209,8 +212,8 @@ class DeadAgentTest(StuckTestCase):
         self.assert_at_rest(made, 'ACTIVE', 'ERROR')
         self.assert_can_be_deleted(made)
 
-    def test_it_can_be_deleted_whatever_cannot_go_on(self):
-        """A move whose hosts are dead both."""
+    def test_delete_server_whose_migration_lost_both_hosts(self):
+        """The source and the destination of a live migration are dead."""
         made = self.create(self.root, host='host-a')
         self.cloud.cutting.begin(4)
         self.act(made, 'os-migrateLive', ELSEWHERE, settle=False)
@@ -222,7 +225,7 @@ class DeadAgentTest(StuckTestCase):
 
 
 class MoveWithoutDestinationTest(StuckTestCase):
-    """A live migration is cut off as it sends, and the agent of its destination is down."""
+    """Live migration interrupted around its send step while the destination agent is down."""
 
     def cut_off(self, place, hang=None):
         made = self.create(self.root, host='host-a')
@@ -233,7 +236,7 @@ class MoveWithoutDestinationTest(StuckTestCase):
         return made, self.cloud.cutting.asked[-1]
 
     def cut_off_ahead_of_send(self):
-        """Its destination waits for it."""
+        """Interrupt a live migration when its destination is ready to receive."""
         made, behind = self.cut_off(self.place_of('receive on host-b') + 0.5, self.die)
         self.assertEqual('receive on host-b', behind)
         self.cloud.cutting.begin()
@@ -251,7 +254,7 @@ class MoveWithoutDestinationTest(StuckTestCase):
             [self.hosts[host].servers().get(made)], made in self.hosts[other].servers()))
 
     def place_of(self, what):
-        """Behind which request of a move this is asked."""
+        """Return the index of a request among the requests of a live migration."""
         made = self.create(self.root, host='host-a')
         self.cloud.cutting.begin()
         self.act(made, 'os-migrateLive', ELSEWHERE)
@@ -259,8 +262,8 @@ class MoveWithoutDestinationTest(StuckTestCase):
         self.assert_can_be_deleted(made)
         return found
 
-    def test_it_was_not_sent(self):
-        """It cannot be any more: it runs where it was."""
+    def test_unsendable_migration_keeps_server_on_source(self):
+        """The guest was not sent, and the source fails to send it now."""
         made = self.cut_off_ahead_of_send()
         self.hosts['host-a'].failing.append('send')
         self.kill('host-b')
@@ -269,7 +272,7 @@ class MoveWithoutDestinationTest(StuckTestCase):
         self.assert_runs_on(made, 'host-a', 'host-b')
         self.assert_can_be_deleted(made)
 
-    def test_it_was_not_sent_but_still_can_be(self):
+    def test_unsent_migration_finishes_on_destination(self):
         made = self.cut_off_ahead_of_send()
         self.kill('host-b')
         self.cloud.later()
@@ -278,7 +281,7 @@ class MoveWithoutDestinationTest(StuckTestCase):
         self.assert_runs_on(made, 'host-b', 'host-a')
         self.assert_can_be_deleted(made)
 
-    def test_it_has_been_sent(self):
+    def test_sent_migration_finishes_on_destination(self):
         made, behind = self.cut_off(self.place_of('send on host-a'))
         self.assertEqual('send on host-a', behind)
         self.cloud.cutting.begin()
@@ -291,7 +294,7 @@ class MoveWithoutDestinationTest(StuckTestCase):
 
 class TakenAwayTest(StuckTestCase):
 
-    def test_attachments(self):
+    def test_server_action_without_its_attachment_ends(self):
         for name, body, status in (
                 ('os-stop', None, 202), ('reboot', {'type': 'HARD'}, 202), ('shelve', None, 202),
                 ('rebuild', {'imageRef': ''}, 202), ('os-migrateLive', ELSEWHERE, 202),
@@ -305,15 +308,15 @@ class TakenAwayTest(StuckTestCase):
                 self.assertIsNone(self.server(made)['OS-EXT-STS:task_state'])
                 self.assert_can_be_deleted(made)
 
-    def test_an_attachment_and_another_detached(self):
+    def test_detach_volume_without_attachment_succeeds(self):
         made = self.create(self.root)
         self.attach(made, self.other)
         self.remove_attachments(self.other)
         self.detach(made, self.other)
         self.assertEqual({self.root: 'rw'}, self.volumes(made))
 
-    def test_a_volume(self):
-        """It is removed by force while a server is shelved that has it."""
+    def test_unshelve_without_its_volume_ends(self):
+        """The volume is deleted while the server that uses it is shelved."""
         for end in ('unshelve', 'shelveOffload'):
             with self.subTest(end):
                 made = self.create(self.root)
@@ -331,7 +334,7 @@ class TakenAwayTest(StuckTestCase):
                 self.assertIsNone(self.server(made)['OS-EXT-STS:task_state'])
                 self.assert_can_be_deleted(made)
 
-    def test_a_volume_that_cannot_be_deleted_with_its_server(self):
+    def test_delete_server_keeps_volume_with_snapshot(self):
         plain = self.volume()
         made = self.create({'uuid': plain, 'source_type': 'volume', 'destination_type': 'volume',
                             'boot_index': 0, 'delete_on_termination': True})
@@ -342,8 +345,8 @@ class TakenAwayTest(StuckTestCase):
         self.assert_can_be_deleted(made)
         self.assertEqual('available', self.status_of_volume(plain))
 
-    def test_a_volume_that_another_server_has_got(self):
-        """The server that could not be built is made anew."""
+    def test_rebuild_without_volume_taken_by_other_server_fails(self):
+        """The failed server is rebuilt after another server has attached its volume."""
         for name, body in (('rebuild', {'imageRef': ''}), ('reboot', {'type': 'HARD'})):
             with self.subTest(name):
                 plain = self.volume()
@@ -360,7 +363,7 @@ class TakenAwayTest(StuckTestCase):
                 self.assertEqual([second], [one[0] for one in self.attachments(plain)])
                 self.assert_can_be_deleted(second)
 
-    def test_a_host_keeps_refusing_to_take_a_server_back(self):
+    def test_delete_server_that_no_host_spawns(self):
         made = self.create(self.root, host='host-a')
         self.hosts['host-a'].failing += ['spawn'] * 50
         self.hosts['host-b'].failing += ['spawn'] * 50
@@ -375,7 +378,7 @@ class TwoAtOnceTest(StuckTestCase):
         self.asked(status, 'PUT', f'/servers/{made}/os-volume_attachments/{self.other}', {
             'volumeAttachment': {'volumeId': new}})
 
-    def test_a_volume_is_swapped_while_it_is_detached(self):
+    def test_swap_of_detaching_volume_rejected(self):
         made = self.create(self.root)
         self.attach(made, self.other)
         self.detach(made, self.other, settle=False)
@@ -384,7 +387,7 @@ class TwoAtOnceTest(StuckTestCase):
         self.assert_at_rest(made, 'ACTIVE')
         self.assert_can_be_deleted(made)
 
-    def test_a_volume_is_swapped_twice(self):
+    def test_second_swap_of_volume_rejected(self):
         made, new = self.create(self.root), self.volume(multiattach=True)
         self.attach(made, self.other)
         self.put(made, new)
@@ -394,7 +397,7 @@ class TwoAtOnceTest(StuckTestCase):
         self.assertEqual({self.root: 'rw', new: 'rw'}, self.volumes(made))
         self.assert_can_be_deleted(made)
 
-    def test_a_server_is_deleted_twice(self):
+    def test_repeated_delete_notifies_once(self):
         made = self.create(self.root)
         for _ in range(2):
             self.asked(204, 'DELETE', f'/servers/{made}')
@@ -406,9 +409,9 @@ class TwoAtOnceTest(StuckTestCase):
 
 
 class OtherAdministratorTest(StuckTestCase):
-    """Servers of a project are moved by an administrator, whose own project is another one."""
+    """Administrator of another project who migrates and deletes servers."""
 
-    def test_cut_off_in_the_middle(self):
+    def test_interrupted_migration_by_other_project_recovered(self):
         for place in range(9):
             with self.subTest(place):
                 made = self.create(self.root, host='host-a')
@@ -424,7 +427,7 @@ class OtherAdministratorTest(StuckTestCase):
                 self.assertEqual([(made, host, 'rw', 'attached')], self.attachments(self.root))
                 self.assert_can_be_deleted(made)
 
-    def test_deleted_by_one(self):
+    def test_delete_server_by_other_project(self):
         made = self.create(self.root)
         self.asked(204, 'DELETE', f'/servers/{made}', project=http.OTHER_PROJECT)
         self.cloud.settle()
@@ -433,7 +436,7 @@ class OtherAdministratorTest(StuckTestCase):
 
 
 class ReadOnlyTest(StuckTestCase):
-    """No way leads a volume that is read-only to an agent that would let a server write."""
+    """Read-only volumes that must not reach an agent too old to enforce access modes."""
 
     OLD = ('host-a',)
 
@@ -441,7 +444,7 @@ class ReadOnlyTest(StuckTestCase):
         if made in self.hosts['host-a'].servers():
             self.assertNotIn('ro', self.hosts['host-a'].disks(made).values())
 
-    def test_a_resize_is_reverted(self):
+    def test_revert_resize_to_old_agent_refused(self):
         made = self.create(self.root, host='host-a')
         self.act(made, 'migrate', None)
         self.assertEqual('host-b', self.server(made)['OS-EXT-SRV-ATTR:host'])
@@ -451,7 +454,7 @@ class ReadOnlyTest(StuckTestCase):
         self.assert_at_rest(made, 'VERIFY_RESIZE')
         self.assertEqual([(made, 'host-b', 'ro', 'attached')], self.attachments(self.other))
 
-    def test_an_agent_that_is_downgraded(self):
+    def test_server_action_on_downgraded_agent_refused(self):
         for name, body, status in (
                 ('reboot', {'type': 'HARD'}, 'ACTIVE'), ('rebuild', {'imageRef': ''}, 'ACTIVE'),
                 ('os-start', None, 'SHUTOFF')):
