@@ -1,4 +1,4 @@
-"""How what was begun ends, whichever process ends it: the row, the notifications, the user."""
+"""Row, notifications and user messages of an attachment operation that another process ends."""
 
 from blockattach.platform import failpoints
 from blockattach.platform.db import paging
@@ -31,7 +31,7 @@ class OutcomeCase(instances.WorldTestCase):
         return self.heard.of(row.id)
 
     def messages(self, volume):
-        """The messages about a volume: events, sentences, and what administrators read."""
+        """Return the event, the user message and the detail of each message about a volume."""
         return [(one.event_id, one.user_message, one.detail) for one in messages.list_page(
             self.world.database, make.PROJECT, {'resource_uuid': volume.id}, paging.Page())]
 
@@ -44,9 +44,9 @@ class OutcomeCase(instances.WorldTestCase):
 
 
 class ReconcileEndsItTest(OutcomeCase):
-    """What one process has begun another one ends, and notifies."""
+    """Operations that one process starts and another one finishes and notifies."""
 
-    def test_a_detach(self):
+    def test_uncertain_detach_finished_by_recovery_notifies_end(self):
         for fault in UNCERTAIN:
             row = self.world.attached(self.world.volume(), 'a')
             self.plan('revoke', fault)
@@ -55,7 +55,7 @@ class ReconcileEndsItTest(OutcomeCase):
             self.world.look()
             self.assertEqual(ATTACHED + DETACHED, self.notified(row))
 
-    def test_an_attach_goes_on(self):
+    def test_uncertain_attach_finished_by_recovery_notifies_end(self):
         for fault in UNCERTAIN:
             row = self.world.reserve(self.world.volume())
             self.plan('grant', fault)
@@ -66,7 +66,7 @@ class ReconcileEndsItTest(OutcomeCase):
             self.world.control.complete(self.world.caller, row)
             self.assertEqual(ATTACHED, self.notified(row))
 
-    def test_an_attach_that_nobody_knows(self):
+    def test_unanswered_create_withdrawn_by_recovery_notifies_error(self):
         for fault in UNCERTAIN:
             volume = self.world.volume()
             self.plan('grant', fault)
@@ -75,7 +75,7 @@ class ReconcileEndsItTest(OutcomeCase):
             self.world.look()
             self.assertEqual(['attach.start', 'attach.error', *DETACHED], self.notified(row))
 
-    def test_after_a_death_at_each_point(self):
+    def test_operation_recovered_after_death_notifies_end(self):
         for point, begin, expected in (
                 ('control.attachments.after_reserve', self.create,
                  ['attach.start', 'attach.error', *DETACHED]),
@@ -115,9 +115,9 @@ class ReconcileEndsItTest(OutcomeCase):
 
 
 class RefusedTest(OutcomeCase):
-    """The backend refuses finally; how it stands depends on whether somebody waits for it."""
+    """Final refusals of the backend, with and without a caller that still waits."""
 
-    def test_an_attach_while_its_caller_waits(self):
+    def test_attach_refused_to_waiting_caller_is_reserved_again(self):
         volume = self.world.volume()
         row = self.world.reserve(volume)
         self.plan('grant', REFUSED)
@@ -126,8 +126,8 @@ class RefusedTest(OutcomeCase):
         self.assertEqual((S.RESERVED, 'grant refused as planned'), (now.state, now.last_error))
         self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
 
-    def test_what_was_refused_before_is_no_answer_to_a_later_try(self):
-        """Another request deletes it meanwhile (simulation seed 400)."""
+    def test_earlier_refusal_not_answered_to_later_update(self):
+        """Another request deletes the attachment meanwhile (simulation seed 400)."""
         row = self.world.reserve(self.world.volume())
         self.plan('grant', faults.Fault.REFUSED)
         refused = instances.outcome(self.world.update, row, 'a')
@@ -137,7 +137,7 @@ class RefusedTest(OutcomeCase):
         refused = instances.outcome(self.world.update, row, 'a')
         self.assertIsInstance(refused, errors.AttachmentBusy)
 
-    def test_an_attach_that_nobody_waits_for_any_more(self):
+    def test_attach_refused_without_caller_ends_in_error_attaching(self):
         for fault in UNCERTAIN:
             volume = self.world.volume()
             row = self.world.reserve(volume)
@@ -161,8 +161,8 @@ class RefusedTest(OutcomeCase):
             self.assertEqual([], self.world.rows(volume))
             self.assert_agree()
 
-    def test_a_move_to_another_host_that_nobody_waits_for_any_more(self):
-        """Its former user goes on: the host before never lost its session."""
+    def test_host_change_refused_without_caller_keeps_old_host(self):
+        """The previous host never lost its session."""
         volume = self.world.volume()
         row = self.world.attached(volume, 'old')
         self.plan('grant', UNCERTAIN[1], REFUSED)
@@ -175,8 +175,8 @@ class RefusedTest(OutcomeCase):
         self.assertEqual([*ATTACHED, 'attach.start', 'attach.error'], self.notified(row))
         self.assert_agree()
 
-    def test_what_is_only_reserved_stays_reserved(self):
-        """The legacy actions' row, which no client sees: nobody could repair it."""
+    def test_legacy_reservation_refused_without_caller_stays_reserved(self):
+        """No client sees the row of a legacy action, so nobody could repair an error state."""
         volume = self.world.volume()
         reserved = self.world.control.backend.reserve(self.world.caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True))
@@ -189,7 +189,7 @@ class RefusedTest(OutcomeCase):
         self.assertEqual([], self.heard.events)
         self.assert_agree()
 
-    def test_a_detach_while_its_caller_waits(self):
+    def test_detach_refused_to_waiting_caller_stays_attached(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
         self.plan('revoke', REFUSED)
@@ -199,7 +199,7 @@ class RefusedTest(OutcomeCase):
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.the_message(volume, texts.DETACH_FAILED, 'revoke refused as planned')
 
-    def test_a_detach_that_nobody_waits_for_any_more(self):
+    def test_detach_refused_without_caller_ends_in_error_detaching(self):
         for fault in UNCERTAIN:
             volume = self.world.volume(multiattach=True)
             other = self.world.attached(volume, 'other')
@@ -227,11 +227,11 @@ class RefusedTest(OutcomeCase):
 
 
 class WalkTest(OutcomeCase):
-    """Whatever happens in whatever order: all that starts ends once."""
+    """Random walk after which each start notification has one end or error."""
 
     HOSTS = ('a', 'b', 'c')
 
-    def test_all_that_starts_ends_once(self):
+    def test_random_walk_notifies_each_end_once(self):
         chance = self.random()
         volumes = [self.world.volume(multiattach=True) for _ in range(2)]
         for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""Requests that meet: repeated, opposed, or simply many at once."""
+"""Concurrent requests on one attachment or one volume."""
 import collections
 import uuid
 
@@ -24,14 +24,17 @@ class MeetingTest(instances.WorldTestCase):
         self.target = self.world.target
 
     def held(self, method, act, *arguments):
-        """Begin an act whose call of a target's method blocks; its future, and what frees it."""
+        """Start an operation that blocks in a target method.
+
+        :returns: its future, and the event that releases it
+        """
         before = self.target.faults.calls.get(method, 0)
         free = self.target.faults.hold(method)
         running = self.begin(act, *arguments)
         self.until_held(self.target, method, before + 1)
         return running, free
 
-    def test_an_update_is_repeated_while_the_first_is_worked_on(self):
+    def test_repeated_update_during_first_connects(self):
         row = self.world.reserve(self.volume)
         first, free = self.held('grant', self.world.update, row, 'a')
         second = self.begin(self.world.update, row, 'a')
@@ -43,7 +46,7 @@ class MeetingTest(instances.WorldTestCase):
         self.assertEqual(S.CONNECTED, second.result(instances.WAIT_SECONDS).state)
         self.assert_agree()
 
-    def test_an_update_is_repeated_and_the_repeat_is_refused(self):
+    def test_repeated_update_refused_keeps_old_host(self):
         row = self.world.attached(self.volume, 'old')
         first, free = self.held('grant', self.world.update, row, 'a')
         second = self.begin(self.world.update, row, 'b')
@@ -60,7 +63,7 @@ class MeetingTest(instances.WorldTestCase):
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(self.volume))
         self.assert_agree()
 
-    def test_two_updates_with_two_hosts(self):
+    def test_concurrent_updates_leave_one_host_granted(self):
         for _ in range(5):
             volume = self.world.volume()
             row = self.world.attached(volume, 'old')
@@ -74,8 +77,8 @@ class MeetingTest(instances.WorldTestCase):
             self.assertEqual({now.initiator}, set(self.world.granted(volume)))
             self.assert_agree()
 
-    def test_the_host_of_a_repeated_update_is_replaced_by_another_one(self):
-        """What the first copy did for the second is nobody's when the second comes to it."""
+    def test_update_replacing_repeated_update_leaves_one_grant(self):
+        """The grant that the first copy made for the second one is obsolete by then."""
         row = self.world.reserve(self.volume)
         first, free = self.held('grant', self.world.update, row, 'a')
         second = self.begin(self.world.update, row, 'a')
@@ -97,7 +100,7 @@ class MeetingTest(instances.WorldTestCase):
         self.assertEqual({now.initiator}, set(self.world.granted(self.volume)))
         self.assert_agree()
 
-    def test_deleted_while_it_connects(self):
+    def test_delete_during_update_removes_attachment(self):
         row = self.world.reserve(self.volume)
         update, free = self.held('grant', self.world.update, row, 'a')
         delete = self.begin(self.world.delete, row)
@@ -111,8 +114,8 @@ class MeetingTest(instances.WorldTestCase):
         self.assertEqual([], delete.result(instances.WAIT_SECONDS))
         self.assert_agree()
 
-    def test_deleted_while_its_update_is_refused(self):
-        """What the update leaves is deleted, whatever it is."""
+    def test_delete_during_refused_update_removes_attachment(self):
+        """The state that the refused update leaves does not matter to the delete."""
         row = self.world.reserve(self.volume)
         update, free = self.held('grant', self.world.update, row, 'a')
         connecting = self.world.again(row)
@@ -124,7 +127,7 @@ class MeetingTest(instances.WorldTestCase):
         self.assertEqual([], self.world.control.delete(self.world.caller, connecting))
         self.assert_agree()
 
-    def test_completed_while_it_goes(self):
+    def test_complete_during_delete_rejected(self):
         row = self.world.create(self.volume, 'a')
         delete, free = self.held('revoke', self.world.delete, row)
         with self.assertRaises(errors.InvalidTransition):
@@ -135,7 +138,7 @@ class MeetingTest(instances.WorldTestCase):
         self.assertEqual([], delete.result(instances.WAIT_SECONDS))
         self.assert_agree()
 
-    def test_four_deletes_at_once(self):
+    def test_concurrent_deletes_succeed_or_not_found(self):
         for host in 'abcdef':
             volume = self.world.volume()
             row = self.world.attached(volume, host)
@@ -145,7 +148,7 @@ class MeetingTest(instances.WorldTestCase):
                                   and not isinstance(answer, errors.AttachmentNotFound)])
             self.assert_agree()
 
-    def test_four_deletes_while_the_first_is_worked_on(self):
+    def test_repeated_deletes_during_first_succeed(self):
         row = self.world.attached(self.volume, 'a')
         first, free = self.held('revoke', self.world.delete, row)
         others = [self.begin(self.world.delete, row) for _ in range(3)]
@@ -156,8 +159,8 @@ class MeetingTest(instances.WorldTestCase):
             self.assertEqual([], running.result(instances.WAIT_SECONDS))
         self.assert_agree()
 
-    def test_a_new_host_while_the_old_one_is_revoked(self):
-        """Where names distinguish initiators, the old one's is in use until it is revoked."""
+    def test_create_while_old_host_of_other_attachment_revoked(self):
+        """The initiator name of the old host stays in use until its grant is revoked."""
         volume = self.world.volume(multiattach=True)
         row = self.world.create(volume, 'old')
         update, free = self.held('revoke', self.world.update, row, 'new')
@@ -174,7 +177,7 @@ class ManyTest(instances.WorldTestCase):
             lambda host=f'host-{number}': self.world.create(volume, host, mode)
             for number in range(MANY)])
 
-    def test_a_shared_volume_takes_all(self):
+    def test_concurrent_creates_on_multiattach_volume_all_succeed(self):
         volume = self.world.volume(multiattach=True)
         answers = self.create_many(volume)
         self.assertEqual({S.CONNECTED: MANY}, collections.Counter(
@@ -186,7 +189,7 @@ class ManyTest(instances.WorldTestCase):
         self.assertEqual('available', self.world.shown(volume).status)
         self.assert_agree()
 
-    def test_a_plain_volume_takes_one(self):
+    def test_concurrent_creates_on_plain_volume_succeed_once(self):
         volume = self.world.volume()
         answers = self.create_many(volume)
         refused = [answer for answer in answers if isinstance(answer, errors.InvalidVolume)]
@@ -197,7 +200,7 @@ class ManyTest(instances.WorldTestCase):
         self.world.delete(row)
         self.assert_agree()
 
-    def test_one_host_many_times(self):
+    def test_concurrent_creates_on_one_host_share_grant(self):
         volume = self.world.volume(multiattach=True)
         modes = [RO, RW] * 10
         answers = self.at_once(*[lambda mode=mode: self.world.create(volume, 'a', mode)
@@ -209,7 +212,7 @@ class ManyTest(instances.WorldTestCase):
         self.assertEqual({instances.initiator_of('a'): (RO, 0)}, self.world.granted(volume))
         self.assert_agree()
 
-    def test_a_plain_volume_takes_a_moving_server_twice(self):
+    def test_plain_volume_accepts_server_on_two_hosts(self):
         volume, server = self.world.volume(), str(uuid.uuid4())
         answers = self.at_once(*[
             lambda host=f'host-{number}': self.world.create(volume, host, None, server)

@@ -1,4 +1,4 @@
-"""`openstack volume backend pool explain` and `volume reconcile` as they are typed."""
+"""Commands `openstack volume backend pool explain`, `volume detail list`, `volume reconcile`."""
 from blockattach.storage.db.services import pools
 from blockattach.storage.domain import attachment_lifecycle
 from blockattach.tests.fixtures import http
@@ -20,7 +20,7 @@ class ExplainPoolsTest(attachment_commands.AttachmentCommandsTestCase):
         pools.report(self.api.database, 'storage-8@small', [(SMALL, {
             'total_capacity_gb': 10, 'free_capacity_gb': 10, 'multiattach': False})], make.ZONE)
 
-    def test_which_would_take_it_and_why_not(self):
+    def test_pool_explain_names_refusing_filter(self):
         rows = self.shown('pool', 'explain', '20')
         self.assertEqual(POOLS, list(rows[0]))
         self.assertEqual([
@@ -29,13 +29,13 @@ class ExplainPoolsTest(attachment_commands.AttachmentCommandsTestCase):
             [tuple(row[name] for name in ('Name', 'Takes It', 'Refused By', 'Reason'))
              for row in rows])
 
-    def test_for_a_type_in_a_zone(self):
+    def test_pool_explain_for_type_and_zone(self):
         rows = self.shown('pool', 'explain', '1', '--type', 'multiattach',
                           '--availability-zone', make.ZONE)
         self.assertEqual(['multiattach is not supported'],
                          [row['Reason'] for row in rows if row['Name'] == SMALL])
 
-    def test_what_is_no_input(self):
+    def test_pool_explain_with_invalid_arguments_rejected(self):
         self.assert_refused("'0' is not a number from 1 to", 'pool', 'explain', '0', status=2)
         self.assert_refused('the value must not be empty', 'pool', 'explain', '1', '--type', '',
                             status=2)
@@ -49,7 +49,7 @@ class ListVolumesTest(attachment_commands.AttachmentCommandsTestCase):
 
     noun = 'detail'
 
-    def test_volume_list_shows_which_may_be_shared(self):
+    def test_detail_list_shows_multiattach(self):
         make.volume_type(self.api.database, 'plain')
         plain, shared = self.volume(kind='plain'), self.volume()
         rows = {row['ID']: row for row in self.shown('list')}
@@ -82,7 +82,7 @@ class ReconcileTest(attachment_commands.AttachmentCommandsTestCase):
         return {grant.initiator for export in self.target.exports() for grant in export.grants
                 if export.volume_id == self.of.id}
 
-    def test_what_differs(self):
+    def test_reconcile_restores_missing_grant(self):
         self.assertEqual([], self.shown())
         self.target.revoke(self.of.id, self.initiator)
         done = self.run_command('--dry-run', '-f', 'json')
@@ -96,14 +96,14 @@ class ReconcileTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual({self.initiator}, self.grants())
         self.assertEqual([], self.shown('--host', http.HOST))
 
-    def test_one_that_cannot_be_asked_keeps_no_other(self):
+    def test_reconcile_continues_after_unknown_host(self):
         self.target.revoke(self.of.id, self.initiator)
         done = self.run_command('--host', 'nowhere@fake', '--host', http.HOST, '-f', 'json')
         self.assertEqual(1, done.status)
         self.assertRegex(' '.join(done.errors.split()), 'Failed to reconcile nowhere@fake: .*404')
         self.assertEqual({self.initiator}, self.grants())
 
-    def test_an_attachment_that_was_interrupted_is_finished(self):
+    def test_reconcile_finishes_interrupted_detach(self):
         one = self.attachment(self.of, attachment_lifecycle.State.DISCONNECTING)
         with self.api.database.writer() as connected:
             connected.exec_driver_sql(
@@ -116,7 +116,7 @@ class NoBackendTest(attachment_commands.AttachmentCommandsTestCase):
 
     noun = 'reconcile'
 
-    def test_none_is_up(self):
+    def test_reconcile_without_volume_service_names_remedy(self):
         with self.api.database.writer() as connected:
             connected.exec_driver_sql(
                 "UPDATE services SET reported_at = '2020-01-01 00:00:00.000000'")

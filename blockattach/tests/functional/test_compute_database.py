@@ -1,4 +1,4 @@
-"""The database of servers as an operator meets it: made, upgraded, refused."""
+"""Creation, upgrade and refusal of the compute database."""
 import os
 import subprocess
 import sys
@@ -14,7 +14,10 @@ SYNC = 'run blockattach-manage compute_db sync'
 
 
 class ComputeDatabaseTest(unittest.TestCase):
-    """``url`` is the database of servers; None: the file in the state folder."""
+    """Test case whose ``url`` is that of the compute database.
+
+    None means the file in the state folder.
+    """
 
     def setUp(self):
         super().setUp()
@@ -29,14 +32,14 @@ class ComputeDatabaseTest(unittest.TestCase):
         return found | ({'OS_COMPUTE__CONNECTION': self.url} if self.url else {})
 
     def manage(self, verb, code=None):
-        """What the command prints."""
+        """Run `blockattach-manage compute_db` and return its output."""
         done = commands.run('blockattach-manage', ('compute_db', verb), self.environment(),
                             code=code)
         self.assertEqual(0, done.status, done.errors)
         return done.output
 
     def refused(self, words, name='blockattach-compute-api', arguments=(), code=None):
-        """In one line, which says which option it is about."""
+        """Check that a process fails with one line that names the option."""
         done = commands.run(name, arguments, self.environment(), code=code)
         self.assertEqual(1, done.status, done.errors)
         self.assertNotIn('Traceback', done.errors)
@@ -45,7 +48,7 @@ class ComputeDatabaseTest(unittest.TestCase):
         self.assertIn('[compute] connection', line)
 
     def serve(self):
-        """A compute API has started, and is stopped."""
+        """Start a compute API and stop it once it has started."""
         process = subprocess.Popen(
             [sys.executable, '-W', 'ignore', '-m', 'blockattach.cmd.compute_api'], text=True,
             stderr=subprocess.PIPE, env={**os.environ, **self.environment()})
@@ -60,12 +63,12 @@ class ComputeDatabaseTest(unittest.TestCase):
         self.assertEqual(0, process.wait(), said)
         self.assertIn('Process started', ''.join(said))
 
-    def test_a_trial_needs_no_command(self):
+    def test_default_database_created_at_start(self):
         self.serve()
         self.assertEqual('1000\n', self.manage('version'))
         self.serve()
 
-    def test_one_that_is_configured_is_made_by_the_command(self):
+    def test_configured_database_created_by_sync(self):
         self.url = f'sqlite:///{self.folder}/servers.sqlite'
         self.assertEqual('None\n', self.manage('version'))
         self.refused(SYNC)
@@ -75,8 +78,8 @@ class ComputeDatabaseTest(unittest.TestCase):
         self.serve()
 
     @exhaustive.only
-    def test_an_upgrade(self):
-        """The file of a trial is upgraded by the command, too: others may have it open."""
+    def test_sync_upgrades_default_database(self):
+        """The start does not upgrade the file, because other processes may have it open."""
         code = next_release.make(
             self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-')))
         self.manage('sync')
@@ -86,7 +89,7 @@ class ComputeDatabaseTest(unittest.TestCase):
         for refused in ({}, {'name': 'blockattach-manage', 'arguments': ('compute_db', 'sync')}):
             self.refused('belongs to a newer release: revision 1001', **refused)
 
-    def test_one_that_cannot_be_used(self):
+    def test_unusable_database_stops_start(self):
         self.url = f'sqlite:///{self.folder}/nowhere/servers.sqlite'
         self.refused('cannot use the database: unable to open database file')
         self.url = 'mysql+nothing://127.0.0.1/servers'

@@ -1,4 +1,4 @@
-"""The verbs of an attachment over the bus, beside the API and by the same rules."""
+"""Attachment operations over the bus, under the rules of the API."""
 import functools
 import uuid
 
@@ -22,13 +22,13 @@ SECRET_RULE = 'blockattach:attachment_secrets'
 
 
 def caller(roles='member,reader', project_id=make.PROJECT, service_roles=('service',)):
-    """A user's service."""
+    """Return the context of a service that acts for a user."""
     return attachments.caller(project_id, make.USER, [role for role in roles.split(',') if role],
                               service_roles)
 
 
 class ConsumersTestCase(base.StackTestCase):
-    """An API, and beside it a control service on a bus, over the same rows."""
+    """Test case with an API, and a control service on a bus over the same database."""
 
     def begin(self, **settings):
         self.http = http.ApiFixture(**settings)
@@ -52,7 +52,7 @@ class ConsumersTestCase(base.StackTestCase):
         self.begin()
 
     def volume(self, multiattach=False):
-        """The id of a volume that is available."""
+        """Create a volume and return its id."""
         if multiattach:
             self.http.as_admin.post('/types', {'volume_type': {
                 'name': 'shared', 'extra_specs': {'multiattach': '<is> True'}}})
@@ -64,12 +64,12 @@ class ConsumersTestCase(base.StackTestCase):
                                   base.connector(host))
 
     def shown(self, attachment_id):
-        """What the API says of it; None once it is gone."""
+        """Return the attachment as the API shows it, or None if it does not exist."""
         reply = self.http.as_service.get(f'/attachments/{attachment_id}')
         return reply.body['attachment'] if reply.status == 200 else None
 
     def outcome(self, act, *arguments, **more):
-        """The class of the error that it raises; None: none."""
+        """Return the class of the error that a call raises, or None."""
         try:
             act(*arguments, **more)
         except errors.BlockattachError as error:
@@ -79,7 +79,7 @@ class ConsumersTestCase(base.StackTestCase):
 
 class LifecycleTest(ConsumersTestCase):
 
-    def test_a_lifecycle(self):
+    def test_bus_creates_completes_deletes_attachment(self):
         volume_id = self.volume()
         reserved = self.client.create(self.member, volume_id, base.instance('one'))
         self.assertEqual(('reserved', {}), (reserved.attach_status, reserved.connection_info))
@@ -97,8 +97,8 @@ class LifecycleTest(ConsumersTestCase):
         self.assertEqual('available', self.http.as_member.get(
             f'/volumes/{volume_id}').body['volume']['status'])
 
-    def test_several_are_completed(self):
-        """Each by itself."""
+    def test_complete_all_ignores_unknown_ids(self):
+        """An unknown id does not keep the other attachments from being completed."""
         made = [self.created(host, self.volume()) for host in ('one', 'two')]
         ids = [made[0].id, str(uuid.uuid4()), 'x', made[1].id]
         for _ in range(2):
@@ -106,7 +106,7 @@ class LifecycleTest(ConsumersTestCase):
             self.assertEqual(['attached'] * 2, [
                 self.client.get(self.member, one.id).attach_status for one in made])
 
-    def test_of_several_one_is_refused(self):
+    def test_complete_all_reports_forbidden_attachment(self):
         self.begin(rules={COMPLETE_RULE: 'project_id:%(project_id)s'})
         theirs = self.created('one', self.volume())
         admin = caller('admin,member', http.OTHER_PROJECT)
@@ -115,18 +115,18 @@ class LifecycleTest(ConsumersTestCase):
         self.assertIn(COMPLETE_RULE, said[theirs.id])
         self.assertEqual('attaching', self.shown(theirs.id)['status'])
 
-    def test_what_remains_is_returned(self):
+    def test_delete_returns_remaining_attachments(self):
         volume_id = self.volume(multiattach=True)
         first, second = (self.created(host, volume_id) for host in ('one', 'two'))
         remaining = self.client.delete(self.member, first.id)
         self.assertEqual([(second.id, None)], [(one.id, one.connection_info) for one in remaining])
 
-    def test_modes(self):
+    def test_create_with_mode(self):
         made = self.client.create(self.member, self.volume(), base.instance('one'),
                                   base.connector('one'), mode='ro')
         self.assertEqual(('ro', 'ro'), (made.attach_mode, made.connection_info['access_mode']))
 
-    def test_a_key_makes_one_and_belongs_to_its_request(self):
+    def test_idempotency_key_bound_to_request_and_user(self):
         volume_id = self.volume(multiattach=True)
         create = functools.partial(self.client.create, self.member, volume_id,
                                    connector=base.connector('one'), idempotency_key='k')
@@ -138,7 +138,7 @@ class LifecycleTest(ConsumersTestCase):
             other, volume_id, base.instance('one'), base.connector('one'),
             idempotency_key='k').id)
 
-    def test_pages(self):
+    def test_list_pages_by_marker_and_limit(self):
         volume_id = self.volume(multiattach=True)
         made = [self.created(f'host-{number}', volume_id).id for number in range(MOST + 2)]
         first = self.client.list(self.member)
@@ -149,7 +149,7 @@ class LifecycleTest(ConsumersTestCase):
             self.assertEqual(found, len(self.client.list(self.member, limit=limit)))
         self.assertIn('auth_password', first[0].connection_info)
 
-    def test_filters(self):
+    def test_list_filters(self):
         made = self.created('one')
         reserved = self.client.create(self.member, self.volume(), base.instance('two'))
         for filters, found in (
@@ -163,7 +163,7 @@ class LifecycleTest(ConsumersTestCase):
 
 
 class Late:
-    """A volume manager that is called when no caller waits any more."""
+    """Volume manager whose calls arrive after their deadline."""
 
     def connect(self, *arguments):
         raise errors.DeadlinePassed(method='connect')
@@ -174,7 +174,7 @@ class Late:
 
 class LateTest(ConsumersTestCase):
 
-    def test_what_was_not_begun_in_time_leaves_nothing(self):
+    def test_call_after_deadline_leaves_no_change(self):
         reserved = self.client.create(self.member, self.volume(), base.instance('one'))
         made = self.created('two')
         volume_id = self.volume()
@@ -192,10 +192,10 @@ class LateTest(ConsumersTestCase):
 
 
 class RightsTest(ConsumersTestCase):
-    """Permissions: the table of the API, and a service role for all of it."""
+    """Permissions of the bus: the policies of the API, and a service role for each method."""
 
     def acts(self, attachment_id, volume_id):
-        """Every method, by a caller that changes nothing without permission."""
+        """Return a call of each method by its name."""
         client, connector = self.client, base.connector('one')
         return {
             'create': lambda ctxt: client.create(ctxt, volume_id, base.instance('two'), connector),
@@ -207,7 +207,7 @@ class RightsTest(ConsumersTestCase):
             'delete': lambda ctxt: client.delete(ctxt, attachment_id)}
 
     def refusals(self, ctxt):
-        """What every method raises; the attachment, and no other, is there afterwards."""
+        """Return the error class of each method, after checking that nothing changed."""
         made = self.created()
         found = {name: self.outcome(act, ctxt)
                  for name, act in self.acts(made.id, made.volume_id).items()}
@@ -216,25 +216,25 @@ class RightsTest(ConsumersTestCase):
         self.assertEqual(1, len(self.http.as_member.get('/attachments').body['attachments']))
         return found
 
-    def test_without_a_service_role_nothing(self):
+    def test_caller_without_service_role_not_authorized(self):
         found = self.refusals(caller('admin,member,reader', service_roles=()))
         self.assertEqual({errors.NotAuthorized}, set(found.values()))
 
-    def test_a_service_in_its_own_name(self):
+    def test_service_user_gets_attachment(self):
         made = self.created()
         service_user = caller('admin,service', 'service-project', ())
         self.assertEqual(made.id, self.client.get(service_user, made.id).id)
 
-    def test_a_reader_only_looks(self):
+    def test_reader_gets_and_lists_only(self):
         found = self.refusals(caller('reader'))
         self.assertEqual({'get': None, 'list': None}, {
             name: found.pop(name) for name in ('get', 'list')})
         self.assertEqual({errors.NotAuthorized}, set(found.values()))
 
-    def test_without_a_role_in_the_project_nothing(self):
+    def test_caller_without_role_not_authorized(self):
         self.assertEqual({errors.NotAuthorized}, set(self.refusals(caller('')).values()))
 
-    def test_a_stranger_finds_nothing(self):
+    def test_caller_of_other_project_finds_nothing(self):
         found = self.refusals(caller(project_id=http.OTHER_PROJECT))
         self.assertIsNone(found.pop('list'))
         self.assertIs(errors.VolumeNotFound, found.pop('create'))
@@ -242,7 +242,7 @@ class RightsTest(ConsumersTestCase):
         self.assertEqual({errors.AttachmentNotFound}, set(found.values()))
         self.assertEqual([], self.client.list(caller(project_id=http.OTHER_PROJECT)))
 
-    def test_only_our_policy_makes_an_administrator(self):
+    def test_admin_decided_by_policy_of_service(self):
         self.created()
         stranger = caller(project_id=http.OTHER_PROJECT)
         stranger.is_admin = True
@@ -251,11 +251,11 @@ class RightsTest(ConsumersTestCase):
         self.assertEqual([], self.client.list(admin))
         self.assertEqual(1, len(self.client.list(admin, all_projects=True)))
 
-    def test_without_a_project_nothing_is_shown(self):
+    def test_caller_without_project_rejected(self):
         found = self.refusals(caller('admin,member,reader', ''))
         self.assertEqual({errors.InvalidInput}, set(found.values()))
 
-    def test_a_credential_is_for_whom_the_policy_says(self):
+    def test_credential_shown_by_policy(self):
         self.begin(rules={SECRET_RULE: 'role:trusted'})
         made = self.created()
         updated = (made, self.client.get(self.member, made.id), *self.client.list(self.member),
@@ -266,8 +266,8 @@ class RightsTest(ConsumersTestCase):
         trusted = self.client.get(caller('member,reader,trusted'), made.id)
         self.assertIn('auth_password', trusted.connection_info)
 
-    def test_the_rule_on_detaching_holds(self):
-        """A service in its own name has no service token, as over HTTP."""
+    def test_delete_of_attachment_in_use_by_server_rejected(self):
+        """A service user without a service token is rejected, as over HTTP."""
         with nova.NovaStandIn() as stand_in:
             self.begin(options={'nova': {'endpoint_override': stand_in.url}})
             made = self.created()
@@ -278,9 +278,9 @@ class RightsTest(ConsumersTestCase):
 
 
 class BadInputTest(ConsumersTestCase):
-    """What cannot be meant is refused as the caller's mistake, and changes nothing."""
+    """Invalid input, which is rejected as the caller's error and changes nothing."""
 
-    def test_create(self):
+    def test_create_with_invalid_arguments_rejected(self):
         volume_id, one = self.volume(), base.connector('one')
         for arguments, error in (
                 ({'volume_id': 'x'}, errors.VolumeNotFound),
@@ -306,7 +306,7 @@ class BadInputTest(ConsumersTestCase):
                     'volume_id': volume_id, 'connector': one, **arguments}))
         self.assertEqual([], self.client.list(self.member))
 
-    def test_update(self):
+    def test_update_with_invalid_connector_rejected(self):
         reserved = self.client.create(self.member, self.volume(), base.instance('one'))
         for connector in (None, {}, 'x', {'host': ''}, {'host': 'one'}):
             with self.subTest(connector):
@@ -315,7 +315,7 @@ class BadInputTest(ConsumersTestCase):
                     errors.InvalidInput))
         self.assertEqual('reserved', self.client.get(self.member, reserved.id).attach_status)
 
-    def test_ids_and_pages(self):
+    def test_invalid_ids_and_page_arguments_rejected(self):
         for wrong in ('x', '', 5, None, 'a\0b', str(uuid.uuid4())):
             for act in (self.client.get, self.client.complete, self.client.delete):
                 with self.subTest(wrong=wrong, act=act.__name__):
@@ -335,7 +335,7 @@ class BadInputTest(ConsumersTestCase):
             with self.subTest(arguments):
                 self.assertIs(error, self.outcome(self.client.list, self.member, **arguments))
 
-    def test_states_are_those_of_the_api(self):
+    def test_states_checked_as_by_api(self):
         volume_id = self.volume()
         reserved = self.client.create(self.member, volume_id, base.instance('one'))
         self.assertIs(errors.InvalidVolume, self.outcome(

@@ -1,5 +1,7 @@
-"""Volumes are made of others while something fails or dies: all agrees in the end, the source is
-as it was, and its users notice nothing."""
+"""Creation of volumes from other volumes and snapshots under faults and process deaths.
+
+The database and the backend agree in the end, and the source is unchanged.
+"""
 from blockattach.platform import failpoints
 from blockattach.storage import errors
 from blockattach.storage.db import work_ends
@@ -34,7 +36,7 @@ class CopyCase(test_volume_faults.VolumeCase):
         return source_queries.snapshot(self.world.database, self.snapshot_id)
 
     def each(self):
-        """How the store is asked, and what for."""
+        """Yield the method of the store, the source, and the name of its origin."""
         yield 'clone', self.of_volume(), f'volume-{self.origin.id}'
         yield 'clone_snapshot', self.of_snapshot(), f'snapshot-{self.snapshot_id}'
 
@@ -43,7 +45,7 @@ class CopyCase(test_volume_faults.VolumeCase):
             self.world.caller, None, None, 1, self.kind, None, {}, source=source)
 
     def assert_only(self, *statuses):
-        """Besides what is copied."""
+        """Check the statuses of all volumes but the source."""
         self.assertEqual(sorted(('available', *statuses)), sorted(self.statuses()))
         self.assertEqual([], self.world.disagreements())
 
@@ -75,7 +77,7 @@ class ExtendedSourceTest(CopyCase):
 
 class DeathTest(CopyCase):
 
-    def test_a_death_at_each_point(self):
+    def test_clone_resumed_after_death_at_each_point(self):
         made = 0
         for verb, source, origin in self.each():
             points = (*POINTS, f'backend.store.{verb}.before', f'backend.store.{verb}.after')
@@ -88,7 +90,7 @@ class DeathTest(CopyCase):
                     self.assert_only(*['available'] * made)
                     self.assert_copies(origin, number)
 
-    def test_the_source_stays_until_the_end(self):
+    def test_source_not_deletable_until_clone_ends(self):
         for point in POINTS:
             with self.subTest(point):
                 self.dies_at(point, lambda: self.ask(self.of_volume()))
@@ -103,7 +105,7 @@ class DeathTest(CopyCase):
 
 class FaultTest(CopyCase):
 
-    def test_each_fault_ends_in_error_and_leaves_nothing(self):
+    def test_clone_fault_ends_in_error_without_remains(self):
         before = self.world.store.sizes()
         for verb, source, _ in self.each():
             for fault in faults.Fault:
@@ -117,7 +119,7 @@ class FaultTest(CopyCase):
                     self.world.volume_control.delete(self.world.caller, now)
                     self.assert_only()
 
-    def test_it_is_made_without_an_answer_and_cannot_be_removed_at_once(self):
+    def test_clone_uncertain_and_not_removable_finished_later(self):
         for verb, source, _ in self.each():
             with self.subTest(verb=verb):
                 made = self.ask(source)
@@ -128,7 +130,7 @@ class FaultTest(CopyCase):
                 self.look_everywhere()
                 self.assertEqual('available', self.world.shown(made).status)
 
-    def test_it_is_taken_away_while_it_is_copied(self):
+    def test_clone_given_up_during_copy_removed(self):
         for verb, source, _ in self.each():
             with self.subTest(verb=verb):
                 made = self.ask(source)
@@ -146,15 +148,15 @@ class FaultTest(CopyCase):
                 self.world.volume_control.delete(self.world.caller, self.world.shown(made))
         self.assert_only()
 
-    def test_what_it_is_made_of_is_gone_all_the_same(self):
-        """As after a command on the database."""
+    def test_clone_of_vanished_snapshot_ends_in_error(self):
+        """The row of the snapshot is removed as by a manual statement."""
         made = self.ask(self.of_snapshot())
         self.world.work.settle()
         stored_snapshots.forget(self.world.database, self.snapshot_id)
         self.world.settle()
         self.assertEqual('error', self.world.shown(made).status)
 
-    def test_it_is_deleted_by_force_while_it_is_copied(self):
+    def test_force_delete_during_clone(self):
         made = self.ask(self.of_volume())
         self.world.work.settle()
 
@@ -168,7 +170,7 @@ class FaultTest(CopyCase):
 
 
 class BesideTest(CopyCase):
-    """A copy that takes for ever."""
+    """Clone that is held in the store."""
 
     def setUp(self):
         super().setUp()
@@ -185,7 +187,7 @@ class BesideTest(CopyCase):
         self.world.settle()
         self.assertEqual('available', self.world.shown(self.made).status)
 
-    def test_the_source_is_attached_and_detached(self):
+    def test_source_attached_and_detached_during_clone(self):
         row = self.world.attached(self.origin, 'a')
         self.assertEqual('in-use', self.world.shown(self.origin).status)
         self.world.delete(row)
@@ -193,7 +195,7 @@ class BesideTest(CopyCase):
         self.assertEqual('creating', self.world.shown(self.made).status)
         self.end()
 
-    def test_it_is_given_up(self):
+    def test_clone_given_up_ends_in_error(self):
         volume = self.world.shown(self.made)
         generation = volumes.unclaim(self.world.database, volume.id, volume.generation, 60)
         work_ends.refuse(self.world.database, 'create', volume.id, generation)

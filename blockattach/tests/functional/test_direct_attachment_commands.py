@@ -1,6 +1,4 @@
-"""`openstack volume attachment direct create` and `direct delete` as they are typed: outcomes,
-progress, and errors with what to do.
-"""
+"""Commands `openstack volume attachment direct create` and `direct delete`."""
 import json
 import uuid
 
@@ -16,7 +14,7 @@ _State = attachment_lifecycle.State
 
 class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_a_reservation(self):
+    def test_direct_create_without_host_reserves(self):
         volume, server = self.volume(), str(uuid.uuid4())
         made = self.shown('direct', 'create', volume.name, '--server', server, '--mode', 'ro')
         self.assertEqual((volume.id, server, 'reserved', 'ro', None), tuple(
@@ -24,7 +22,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(volume.id, json.loads(self.output(
             'show', made['ID'], '-f', 'json'))['Volume ID'])
 
-    def test_a_host(self):
+    def test_direct_create_with_host_connects(self):
         made = self.connected(self.volume(), '--mountpoint', '/dev/vdb', '--multipath')
         self.assertEqual(('attaching', 'compute-1', 'rw', 'target'), tuple(
             made[title] for title in ('Status', 'Host', 'Mode', 'Mode Enforced By')))
@@ -50,14 +48,14 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
                         f'{IQN}compute-1', '-f', form, *more)
                     self.assertEqual(count, said.count(password))
 
-    def test_properties_for_people_one_a_line(self):
+    def test_direct_create_table_prints_one_property_per_line(self):
         lines = self.output('direct', 'create', self.volume().id, '--host', 'compute-1',
                             '--initiator', f'{IQN}compute-1', '-f', 'table').splitlines()
         self.assertLessEqual(max(map(len, lines)), 110)
         self.assertEqual(1, sum("target_lun='" in line or 'target_lun=' in line
                                 for line in lines))
 
-    def test_progress_until_it_is_connected(self):
+    def test_direct_create_with_wait_prints_progress(self):
         volume = self.volume()
         self.between.answers = [(503, {'Retry-After': '1'})]
         done = self.run_command('direct', 'create', volume.id, '--host', 'h', '--initiator',
@@ -70,13 +68,13 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertIsNotNone(first[1])
         self.assertEqual(first, again)
 
-    def test_without_wait_nothing_is_repeated(self):
+    def test_direct_create_without_wait_not_retried(self):
         self.between.answers = [(503, {'Retry-After': '1'})]
         self.assert_refused(r'Come again \(HTTP 503\)\. The condition is temporary\. .*--wait',
                             'direct', 'create', self.volume().id)
         self.assertEqual(1, len(self.between.asked))
 
-    def test_waiting_ends_with_an_error_state(self):
+    def test_direct_create_with_wait_ends_on_error_state(self):
         volume = self.volume()
 
         def change(method, body):
@@ -89,7 +87,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
             'is error_attaching: no such path. Delete the attachment with .*direct delete',
             'direct', 'create', volume.id, '--host', 'h', '--initiator', f'{IQN}h', '--wait')
 
-    def test_waiting_ends_when_it_is_gone(self):
+    def test_direct_create_with_wait_ends_on_deletion(self):
         self.between.change = self.gone
         self.assert_refused('no longer exists, because the request was rejected or', 'direct',
                             'create', self.volume().id, '--wait')
@@ -99,7 +97,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
         self.between.answers = [(404, {})]
         return body
 
-    def test_waiting_has_an_end(self):
+    def test_direct_create_with_wait_times_out(self):
         def change(method, body):
             body['attachment']['attached_at'] = ''
             return body
@@ -109,7 +107,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
             '0 s attachment .*: attaching .* is still attaching after 1 s', 'direct', 'create',
             self.volume().id, '--host', 'h', '--initiator', f'{IQN}h', '--wait', '--timeout', '1')
 
-    def test_what_is_refused(self):
+    def test_direct_create_error_names_next_step(self):
         volume = self.volume(kind='single')
         self.attachment(volume, _State.ATTACHED)
         for words, arguments in (
@@ -131,7 +129,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
             with self.subTest(arguments):
                 self.assert_refused(words, 'direct', 'create', *arguments)
 
-    def test_a_name_of_two_volumes(self):
+    def test_direct_create_with_ambiguous_volume_name_rejected(self):
         for _ in range(2):
             self.volume('twin')
         self.assert_refused("More than one volume is named 'twin'", 'direct', 'create', 'twin')
@@ -139,7 +137,7 @@ class DirectCreateTest(attachment_commands.AttachmentCommandsTestCase):
 
 class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_it_shows_what_would_be_made_and_makes_nothing(self):
+    def test_dry_run_shows_attachment_and_creates_nothing(self):
         volume, server = self.volume(), str(uuid.uuid4())
         done = self.run_command(
             'direct', 'create', volume.name, '--dry-run', '--host', 'h', '--initiator', f'{IQN}h',
@@ -153,19 +151,19 @@ class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual([('POST', None, 'dry_run=true')], self.between.asked)
         self.assertEqual([], self.ids('--volume', volume.id))
 
-    def test_a_session_that_would_be_shared(self):
+    def test_dry_run_shows_shared_connections(self):
         volume = self.volume()
         made = self.connected(volume)['ID']
         self.assertEqual([made], self.connected(volume, '--dry-run')['Shared Connections'])
         self.assertEqual([made], self.ids('--volume', volume.id))
 
-    def test_what_would_be_refused(self):
+    def test_dry_run_reports_conflict(self):
         volume = self.volume(kind='single')
         self.attachment(volume, _State.ATTACHED)
         self.assert_refused(r'status must be available.*\(HTTP 400\)\. Show the users ', 'direct',
                             'create', volume.id, '--dry-run')
 
-    def test_what_fails_for_the_moment_is_repeated(self):
+    def test_dry_run_with_wait_retried(self):
         self.between.answers = [(503, {'Retry-After': '1'})]
         done = self.run_command('direct', 'create', self.volume().id, '--dry-run', '--wait')
         self.assertEqual(0, done.status, done.errors)
@@ -174,7 +172,7 @@ class DryRunTest(attachment_commands.AttachmentCommandsTestCase):
 
 class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_some(self):
+    def test_direct_delete_of_several(self):
         volume = self.volume()
         made = [self.connected(volume)['ID'] for _ in range(2)]
         self.output('direct', 'delete', *made)
@@ -182,14 +180,14 @@ class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(['', ''], [query for method, _, query in self.between.asked
                                     if method == 'DELETE'])
 
-    def test_by_force(self):
+    def test_direct_delete_with_force(self):
         volume = self.volume()
         made = self.attachment(volume, _State.ERROR_DETACHING)
         self.output('direct', 'delete', '--force', made.id)
         self.assertEqual([], self.ids('--volume', volume.id))
         self.assertIn(('DELETE', None, 'force=true'), self.between.asked)
 
-    def test_one_that_is_not_there_keeps_no_other(self):
+    def test_direct_delete_continues_after_unknown_attachment(self):
         volume = self.volume()
         made, absent = self.connected(volume)['ID'], str(uuid.uuid4())
         self.assert_refused(
@@ -197,7 +195,7 @@ class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
             'direct', 'delete', absent, made)
         self.assertEqual([], self.ids('--volume', volume.id))
 
-    def test_a_repeat_finds_it_deleted(self):
+    def test_direct_delete_with_wait_accepts_not_found_on_retry(self):
         made = self.connected(self.volume())['ID']
         self.between.answers = [(504, {'Retry-After': '1'}), (404, {})]
         done = self.run_command('direct', 'delete', made, '--wait')
@@ -208,7 +206,7 @@ class DirectDeleteTest(attachment_commands.AttachmentCommandsTestCase):
 
 class ServerNamesTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_compute_is_asked_for_a_name(self):
+    def test_server_name_resolved_by_compute(self):
         compute = self.enterContext(nova.NovaStandIn())
         compute.publish('block-storage', self.service.endpoint)
         server = str(uuid.uuid4())

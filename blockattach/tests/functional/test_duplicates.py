@@ -1,5 +1,4 @@
-"""Messages that come twice, late, or after everything has moved on: for every method of every
-interface, over the bus.
+"""Duplicate, late and stale messages, for each method of each interface on the bus.
 
 A broker delivers at least once, and a sender that heard nothing repeats. So each method is sent
 twice, one after the other and at the same moment, and nothing differs from what one message makes;
@@ -54,11 +53,11 @@ INTERFACES = (volume_rpc.VolumeInterface, scheduler_rpc.SchedulerInterface,
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One message.
+    """Message of one method.
 
-    :ivar send: sends it
-    :ivar done: what it is to bring about, and bring about once
-    :ivar move_on: what happens meanwhile, so that it means nothing any more
+    :ivar send: sends the message
+    :ivar done: returns True if the effect of the message is there
+    :ivar move_on: makes the message stale
     """
 
     send: Callable[[], Any]
@@ -67,7 +66,7 @@ class Case:
 
 
 class DuplicatesTest(instances.WorldTestCase):
-    """The world with its volume manager, a scheduler and a control service behind a bus."""
+    """Test case with a volume manager, a scheduler and a control service behind a bus."""
 
     def setUp(self):
         super().setUp()
@@ -96,14 +95,14 @@ class DuplicatesTest(instances.WorldTestCase):
         self.user = attachments_rpc.caller(make.PROJECT, make.USER, ['member', 'reader'])
 
     def settle(self):
-        """Let everything happen that follows from what was sent."""
+        """Wait until the servers have handled all messages and their work."""
         for server in self.servers:
             server.stop()
             server.start()
         self.world.settle()
 
     def seen(self):
-        """All that a message could change: rows, store and target."""
+        """Return the rows, the store and the target, which a message could change."""
         world = self.world
         with world.database.reader() as reader:
             rows, volumes, grants = (reader.execute(table.select()).all() for table in (
@@ -118,7 +117,7 @@ class DuplicatesTest(instances.WorldTestCase):
             stored_pools.get(world.database, instances.POOL, instances.LEASE_SECONDS).allocated_gb)
 
     def generations(self):
-        """How often each row has moved."""
+        """Return the generation of each row."""
         with self.world.database.reader() as reader:
             return sorted((row.id, row.generation)
                           for table in (models.attachments, models.volumes)
@@ -127,34 +126,37 @@ class DuplicatesTest(instances.WorldTestCase):
     # Preparations: what stands in the rows before the call.
 
     def waiting_volume(self):
-        """A volume that no scheduler has heard of."""
+        """Create a volume that no scheduler has received."""
         return make.volume(self.world.database, own_status=_Own.CREATING)
 
     def claimed_volume(self):
-        """A volume that was given to a manager without a call yet; its generation."""
+        """Create a volume claimed for the manager without a call.
+
+        :returns: the volume, and its generation
+        """
         made = self.waiting_volume()
         return made, self.claim(made, made.generation)
 
     def claim(self, volume, generation):
-        """Some scheduler gives the volume to the manager; the generation from then on."""
+        """Claim a volume for the manager, and return the new generation."""
         service = services.get_by_host(self.world.database, binaries.VOLUME, instances.HOST, 60)
         return volume_verbs.claim(self.world.database, volume.id, generation, instances.POOL,
                                   service.uuid)
 
     def intent(self, event, row, host=None):
-        """A row that says what is to be done, without a call for it yet."""
+        """Record an event on an attachment without the call for it, and return the new row."""
         return attachment_verbs.move(
             self.world.database, row.volume_id, row.id, event, attachment_verbs.Facts(
                 connector=host and instances.connector(host),
                 lease_seconds=instances.LEASE_SECONDS)).new
 
     def status(self, volume):
-        """What a volume is; 'gone' once it is."""
+        """Return the status of a volume, or 'gone' if it does not exist."""
         found = instances.outcome(self.world.shown, volume)
         return 'gone' if isinstance(found, errors.VolumeNotFound) else found.status
 
     def state(self, row):
-        """What an attachment is."""
+        """Return the state of an attachment, also if it does not exist."""
         found = instances.outcome(self.world.again, row)
         return _State.GONE if isinstance(found, errors.AttachmentNotFound) else found.state
 
@@ -186,7 +188,7 @@ class DuplicatesTest(instances.WorldTestCase):
             lambda: self.status(volume) == 'gone', delete_again)
 
     def extension(self):
-        """A volume that shall be larger and has the room, and its generation."""
+        """Return a volume with a claimed extension, and its generation."""
         volume = self.world.volume()
         generation = extending.start(self.world.database, volume, 3, 'available',
                                      instances.LEASE_SECONDS)
@@ -194,7 +196,7 @@ class DuplicatesTest(instances.WorldTestCase):
                                        instances.POOL, 2)
 
     def extend_again(self, volume, generation):
-        """It is refused, and asked for once more."""
+        """Refuse the extension and start another one."""
         work_ends.refuse(self.world.database, 'extend', volume.id, generation)
         extending.start(self.world.database, volume, 2, 'available',
                         instances.LEASE_SECONDS)
@@ -331,7 +333,7 @@ class DuplicatesTest(instances.WorldTestCase):
                     lambda: logger.level == logging.ERROR, lambda: None)
 
     def prepared(self):
-        """Every method of every interface, each prepared anew and on its own."""
+        """Yield the name and the preparation of a case for each method of each interface."""
         for interface in INTERFACES:
             for name in contract.methods(interface):
                 yield f'{interface.TOPIC}_{name}', getattr(self, f'{interface.TOPIC}_{name}')
@@ -339,7 +341,7 @@ class DuplicatesTest(instances.WorldTestCase):
         yield 'volume_accept_extension', self.volume_accept_extension
         yield 'scheduler_place_extension', self.scheduler_place_extension
 
-    def test_twice_one_after_the_other(self):
+    def test_message_repeated_later_changes_nothing(self):
         for name, prepare in self.prepared():
             with self.subTest(name):
                 case = prepare()
@@ -352,7 +354,7 @@ class DuplicatesTest(instances.WorldTestCase):
                 self.assertEqual(once, self.seen())
                 self.assert_agree()
 
-    def test_twice_at_the_same_moment(self):
+    def test_message_duplicated_concurrently_takes_effect_once(self):
         for name, prepare in self.prepared():
             with self.subTest(name):
                 case = prepare()
@@ -361,7 +363,7 @@ class DuplicatesTest(instances.WorldTestCase):
                 self.assertTrue(case.done())
                 self.assert_agree()
 
-    def test_after_everything_has_moved_on(self):
+    def test_stale_message_changes_nothing(self):
         for name, prepare in self.prepared():
             with self.subTest(name):
                 case = prepare()
@@ -372,8 +374,8 @@ class DuplicatesTest(instances.WorldTestCase):
                 self.settle()
                 self.assertEqual(before, (self.seen(), self.generations()))
 
-    def test_one_request_delivered_twice_makes_one_attachment(self):
-        """Also where the consumer gave it no key."""
+    def test_create_delivered_twice_makes_one_attachment(self):
+        """The consumer gives no idempotency key."""
         volume = self.world.volume(multiattach=True)
         recorder = Recorder(self.bus)
         made = attachments_rpc.AttachmentsClient(recorder).create(
@@ -383,7 +385,7 @@ class DuplicatesTest(instances.WorldTestCase):
 
 
 class Recorder:
-    """A bus that delivers its last message once more."""
+    """Bus that can deliver its last message once more."""
 
     def __init__(self, bus):
         self._bus = bus

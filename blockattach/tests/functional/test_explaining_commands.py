@@ -1,4 +1,4 @@
-"""`openstack volume attachment history` and `explain` as they are typed."""
+"""Commands `openstack volume attachment history` and `explain`."""
 import csv
 import io
 import json
@@ -24,7 +24,7 @@ _State = attachment_lifecycle.State
 
 class HistoryTest(attachment_commands.AttachmentCommandsTestCase):
 
-    def test_each_move_also_of_one_that_is_gone(self):
+    def test_history_lists_each_transition_of_deleted_attachment(self):
         made = self.connected(self.volume())['ID']
         self.output('complete', made)
         self.output('direct', 'delete', made)
@@ -37,13 +37,13 @@ class HistoryTest(attachment_commands.AttachmentCommandsTestCase):
             [(row['Event'], row['From'], row['To']) for row in rows])
         self.assertRegex(rows[0]['Request ID'], '^req-')
 
-    def test_by_whom_and_why(self):
+    def test_history_shows_reason_and_user(self):
         one = self.attachment(self.volume(), _State.ERROR_ATTACHING)
         last = self.shown('history', one.id)[-1]
         self.assertEqual(('refused by the test', None), (last['Reason'], last['User ID']))
         self.assertIn('| the service |', self.output('history', one.id, '-c', 'User ID'))
 
-    def test_more_than_a_page_by_every_formatter(self):
+    def test_history_follows_pages_in_every_formatter(self):
         one = self.attachment(self.volume(), _State.ATTACHED)
         self.between.page = 3
         of_it = ('history', one.id, '--long', '-f')
@@ -109,7 +109,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         return self.output('explain', *arguments,
                            prepare=test_attachment_commands.in_unicode).splitlines()
 
-    def test_one_drawn(self):
+    def test_explain_draws_attachment(self):
         self.between.change = None
         made, other = (self.connected(self.of)['ID'] for _ in range(2))
         self.output('complete', made)
@@ -132,7 +132,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(('idle', 'attached', [other]), tuple(
             row[title] for title in ('Difference', 'State', 'Session Shared With')))
 
-    def test_what_is_under_way(self):
+    def test_explain_shows_operation_in_progress(self):
         one = self.attachment(self.of, _State.CONNECTING)
         self.assertIn(
             '├── in progress: connect since 2026-11-26T10:00:00.000000 (1 h 1 min), by the '
@@ -162,7 +162,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(['If the consumer no longer exists, delete the attachment.'],
                          row['Advice'])
 
-    def test_what_differs(self):
+    def test_explain_shows_error_and_missing_export(self):
         failed = self.attachment(self.of, _State.ERROR_ATTACHING)
         self.assertIn('│   └── last error: refused by the test', self.lines(failed.id))
         lost = self.attachment(self.of, _State.ATTACHED, 'compute-lost')
@@ -172,7 +172,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertIn('├── found: The record grants the host access, but the target does not.',
                       found)
 
-    def test_what_the_target_says(self):
+    def test_explain_shows_target_answer(self):
         one = self.attachment(self.of, _State.ATTACHED)
         for target, words in (
                 ({'exported': True, 'mode': None, 'sessions': 0, 'reason': None},
@@ -184,7 +184,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
                     'explanation': {**body['explanation'], 'target': target}}
                 self.assertIn(f'├── target: {words}', self.lines(one.id))
 
-    def test_all_of_a_volume(self):
+    def test_explain_lists_attachments_of_volume(self):
         first = self.attachment(self.of, _State.ATTACHED)
         second = make.attachment(self.api.database, self.of, _State.RESERVED)
         found = self.lines(self.of.name, '--all-projects')
@@ -195,7 +195,7 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertIn('│   ├── record: no mode, no host yet', found)
         self.assertIn(f'│   ├── target: nothing to query on {http.HOST}: no host yet', found)
 
-    def test_a_list_by_every_formatter(self):
+    def test_explain_supports_every_formatter(self):
         one = self.attachment(self.of, _State.ATTACHED)
         of_volume = ('explain', self.of.id, '--all-projects', '-f')
         rows = json.loads(self.output(*of_volume, 'json'))
@@ -210,12 +210,12 @@ class ExplainTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual(f'{one.id}\n', self.output(
             'explain', one.id, '-f', 'value', '-c', 'Attachment ID'))
 
-    def test_a_volume_without_attachments(self):
+    def test_explain_volume_without_attachments(self):
         self.assertEqual([f'{self.of.name} ({self.of.id}): available', '└── no attachments'],
                          self.lines(self.of.id))
         self.assertEqual([], self.shown('explain', self.of.id))
 
-    def test_neither_attachment_nor_volume(self):
+    def test_explain_unknown_id_rejected(self):
         absent = str(uuid.uuid4())
         self.assert_refused(rf"Attachment {absent} not found\. Volume '{absent}' not found\. "
                             'List the volumes', 'explain', absent)

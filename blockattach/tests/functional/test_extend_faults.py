@@ -1,4 +1,4 @@
-"""Volumes become larger while something fails or dies: all agrees in the end."""
+"""Extension of volumes under faults and process deaths."""
 from concurrent import futures
 
 from blockattach.platform import failpoints
@@ -51,7 +51,7 @@ class ExtendCase(test_volume_faults.VolumeCase):
 
 class ExtendTest(ExtendCase):
 
-    def test_a_death_at_each_point(self):
+    def test_extend_resumed_after_death_at_each_point(self):
         for in_use in (False, True):
             for point in POINTS:
                 with self.subTest(point, in_use=in_use):
@@ -61,7 +61,7 @@ class ExtendTest(ExtendCase):
                     self.look_everywhere()
                     self.assert_extended(volume, in_use)
 
-    def test_a_notification_that_a_dead_manager_owes_is_made_by_the_next(self):
+    def test_extend_notice_sent_by_next_process_after_death(self):
         for point in NOTICES:
             with self.subTest(point):
                 volume = self.volume(in_use=True)
@@ -72,7 +72,7 @@ class ExtendTest(ExtendCase):
                 self.assertEqual(['VOLUME_VOLUME_007_009'], self.events(volume))
                 self.assertEqual([], work.list_all(self.world.database))
 
-    def test_a_refusal(self):
+    def test_extend_refused_by_store_ends_in_error_extending(self):
         for in_use in (False, True):
             for fault in (Fault.REFUSED, Fault.FULL):
                 with self.subTest(fault, in_use=in_use):
@@ -85,7 +85,7 @@ class ExtendTest(ExtendCase):
                     self.assertEqual(['VOLUME_VOLUME_007_010'], self.events(volume))
                     self.assert_agree()
 
-    def test_a_manager_that_dies_with_a_refusal_has_said_why(self):
+    def test_extend_refusal_recorded_with_message_despite_death(self):
         for point in ('db.volume.extend.failed.before', 'db.volume.extend.failed.after'):
             with self.subTest(point):
                 volume = self.volume(in_use=False)
@@ -99,7 +99,7 @@ class ExtendTest(ExtendCase):
                 if not said:
                     self.assert_extended(volume, in_use=False)
 
-    def test_what_is_uncertain_is_found_out_at_the_deadline(self):
+    def test_uncertain_extend_finished_at_deadline(self):
         for in_use in (False, True):
             for method in ('extend', 'resize'):
                 for fault in (Fault.UNCERTAIN_BEFORE, Fault.UNCERTAIN_AFTER):
@@ -114,7 +114,7 @@ class ExtendTest(ExtendCase):
                         self.look_everywhere()
                         self.assert_extended(volume, in_use)
 
-    def test_deleted_by_force_while_it_is_extended(self):
+    def test_force_delete_before_store_extend(self):
         volume = self.world.volume()
 
         def delete():
@@ -127,7 +127,7 @@ class ExtendTest(ExtendCase):
         self.assert_only()
         self.assertEqual(0, self.allocated())
 
-    def test_a_forced_deletion_overtakes_the_record(self):
+    def test_force_delete_after_store_extend(self):
         volume = self.world.volume()
 
         def delete():
@@ -140,8 +140,8 @@ class ExtendTest(ExtendCase):
         self.look_everywhere()
         self.assert_only()
 
-    def test_detached_while_it_is_extended(self):
-        """A detach waits for the backend, as long as that is at work on the volume."""
+    def test_detach_during_extend_waits_for_backend(self):
+        """The detach waits while the backend works on the volume."""
         volume = self.world.volume()
         row = self.world.attached(volume, 'one')
         begun = []

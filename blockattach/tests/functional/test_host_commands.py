@@ -1,5 +1,7 @@
-"""`openstack volume host connect` and `disconnect`: what the host and the service are asked for,
-in which order, and what is undone; a stand-in plays os-brick, with the signatures of the real one.
+"""Commands `openstack volume host connect` and `disconnect`.
+
+The tests check the order of the calls to os-brick and to the service, and the rollback. A stand-in
+with the signatures of the real os-brick takes its place.
 """
 import errno
 import functools
@@ -30,9 +32,10 @@ BY_PATH = '/dev/disk/by-path/of-the-test'
 
 
 class Brick:
-    """Plays the module ``os_brick.initiator.connector``, and the connector that it makes.
+    """Stand-in for the module ``os_brick.initiator.connector`` and for its connector.
 
-    Its acts stand in ``between.asked`` beside the requests. ``on`` has what else happens at each.
+    Its calls are recorded in ``between.asked`` beside the requests. ``on`` maps the name of a call
+    to a function that runs at the call.
     """
 
     def __init__(self, between):
@@ -78,7 +81,7 @@ class Brick:
 
 
 def loaded(group, name):
-    """What the stock client loads of the plugin."""
+    """Load an entry point of the plugin as the stock client does."""
     [found] = importlib.metadata.entry_points(group=group, name=name)
     return found.load()
 
@@ -95,7 +98,7 @@ class HostCommandsTestCase(attachment_commands.AttachmentCommandsTestCase):
         self.of = self.volume()
 
     def call(self, name, *arguments):
-        """Run a command on a host that has the stand-in; what it prints."""
+        """Run a command with the stand-in for os-brick and return its output."""
         sdk = openstack.connect(load_yaml_config=False, load_envvars=False, auth_type='none',
                                 auth={'endpoint': self.service.endpoint})
         self.addCleanup(sdk.close)
@@ -134,7 +137,7 @@ class HostCommandsTestCase(attachment_commands.AttachmentCommandsTestCase):
         return str(caught.exception)
 
     def other(self, **more):
-        """Another attachment of the volume to this host."""
+        """Create another attachment of the volume to this host and return its id."""
         status, body = self.plain.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': self.of.id, **more,
             'connector': {'host': HOST, 'initiator': self.brick.name}}})
@@ -151,7 +154,7 @@ class HostCommandsTestCase(attachment_commands.AttachmentCommandsTestCase):
 
 class ConnectTest(HostCommandsTestCase):
 
-    def test_a_device(self):
+    def test_connect_attaches_and_returns_device(self):
         made = self.connect('--mode', 'ro', '--ip', '192.0.2.7')
         self.assertEqual(['describe', 'POST', 'connect', 'POST'], self.acts())
         [one] = self.attachments().values()
@@ -164,12 +167,12 @@ class ConnectTest(HostCommandsTestCase):
         self.assertEqual({'use_multipath': False}, self.brick.given['factory'])
         self.assertEqual('', self.said)
 
-    def test_multipath_must_be_there(self):
+    def test_connect_with_multipath_requires_multipathd(self):
         self.connect('--multipath')
         self.assertEqual(('', None, True, True), self.brick.given['describe'])
         self.assertEqual({'use_multipath': True}, self.brick.given['factory'])
 
-    def test_what_cannot_connect_is_undone_and_shows_no_secret(self):
+    def test_failed_connect_rolled_back_without_secret_in_output(self):
         def fail():
             [one] = self.attachments().values()
             self.secret = one['connection_info']['auth_password']
@@ -183,7 +186,7 @@ class ConnectTest(HostCommandsTestCase):
         self.assertRegex(self.said, r'^Rollback completed: deletion of attachment [\w-]+\.\n$')
         self.assertEqual({}, self.attachments())
 
-    def test_what_cannot_be_completed_is_undone_in_the_other_order(self):
+    def test_failed_complete_rolled_back_in_reverse_order(self):
         self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
         self.refused(r'Come again \(HTTP 409\)', self.connect)
         self.assertRegex(self.said, rf'^Rollback completed: disconnection of {DEVICE}\.\n'
@@ -192,7 +195,7 @@ class ConnectTest(HostCommandsTestCase):
                          self.acts())
         self.assertEqual({}, self.attachments())
 
-    def test_what_cannot_be_undone_keeps_nothing_else(self):
+    def test_failed_disconnect_still_rolls_attachment_back(self):
         def fail():
             raise RuntimeError('the device is stuck')
 
@@ -204,7 +207,7 @@ class ConnectTest(HostCommandsTestCase):
                                     'session"')
         self.assertEqual({}, self.attachments())
 
-    def test_an_interrupt_undoes_too(self):
+    def test_interrupted_connect_rolled_back(self):
         def interrupt():
             raise KeyboardInterrupt
 
@@ -212,20 +215,20 @@ class ConnectTest(HostCommandsTestCase):
         self.assertRaises(KeyboardInterrupt, self.connect)
         self.assertEqual({}, self.attachments())
 
-    def test_disconnect_of_a_name_in_another_case_ends_the_attachment(self):
+    def test_disconnect_ignores_case_of_initiator_name(self):
         self.connect()
         self.brick.name = self.brick.name.replace(HOST, HOST.upper())
         self.disconnect()
         self.assertEqual({}, self.attachments())
 
-    def test_a_session_of_others_is_not_undone(self):
+    def test_failed_connect_keeps_shared_session(self):
         there = self.other(instance_uuid=str(uuid.uuid4()))
         self.brick.on['connect'] = lambda: self.between.answers.append((409, {}))
         self.refused('HTTP 409', self.connect)
         self.assertNotIn('disconnect', self.acts())
         self.assertEqual({there}, set(self.attachments()))
 
-    def test_what_changes_nothing(self):
+    def test_connect_without_prerequisites_changes_nothing(self):
         self.brick.name = ''
         self.refused('no iSCSI initiator name. Install open-iscsi', self.connect)
         self.brick.on['describe'] = lambda: (_ for _ in ()).throw(RuntimeError('no multipathd'))
@@ -239,7 +242,7 @@ class ConnectTest(HostCommandsTestCase):
         self.assertEqual({}, self.attachments())
 
     def encrypted(self, environ, start_response):
-        """The service, whose volumes are encrypted."""
+        """Serve the API with each volume shown as encrypted."""
         request = webob.Request(environ)
         response = request.get_response(self.api)
         if '/volumes/' in request.path and response.status_code == 200:
@@ -248,7 +251,7 @@ class ConnectTest(HostCommandsTestCase):
             response.json_body = body
         return response(environ, start_response)
 
-    def test_another_protocol_is_undone(self):
+    def test_connect_with_other_protocol_rolled_back(self):
         def change(method, body):
             if method == 'POST':
                 body['attachment']['connection_info']['driver_volume_type'] = 'rbd'
@@ -261,7 +264,7 @@ class ConnectTest(HostCommandsTestCase):
 
 class DisconnectTest(HostCommandsTestCase):
 
-    def test_in_the_other_order(self):
+    def test_disconnect_removes_device_before_attachment(self):
         self.connect()
         info = self.brick.given['connect'][1]
         del self.between.asked[:]
@@ -270,20 +273,20 @@ class DisconnectTest(HostCommandsTestCase):
         self.assertEqual((info, {'path': BY_PATH}), self.brick.given['disconnect'][1:])
         self.assertEqual({}, self.attachments())
 
-    def test_multipath_as_it_was_connected(self):
+    def test_disconnect_uses_multipath_of_connection(self):
         self.connect('--multipath')
         self.brick.is_busy = True
         self.disconnect()
         self.assertEqual({'use_multipath': True}, self.brick.given['factory'])
 
-    def test_a_device_in_use_stays(self):
+    def test_disconnect_of_device_in_use_rejected(self):
         self.connect()
         self.brick.is_busy = True
         self.refused(f'{BY_PATH} is in use on this host .* Unmount the device', self.disconnect)
         self.assertNotIn('disconnect', self.acts())
         self.assertEqual(1, len(self.attachments()))
 
-    def test_a_session_of_others_stays(self):
+    def test_disconnect_keeps_shared_session(self):
         server = self.other(instance_uuid=str(uuid.uuid4()))
         self.connect()
         self.disconnect()
@@ -292,7 +295,7 @@ class DisconnectTest(HostCommandsTestCase):
                       self.said)
         self.assertEqual({server}, set(self.attachments()))
 
-    def test_one_that_cannot_be_deleted_is_deleted_by_a_repeat(self):
+    def test_repeated_disconnect_deletes_remaining_attachment(self):
         self.connect()
         self.brick.on['disconnect'] = lambda: self.between.answers.append((409, {}))
         self.refused('was not deleted, but this host no longer uses the attachment. Repeat the '
@@ -301,7 +304,7 @@ class DisconnectTest(HostCommandsTestCase):
         self.disconnect()
         self.assertEqual({}, self.attachments())
 
-    def test_which_one(self):
+    def test_disconnect_requires_unambiguous_attachment(self):
         self.refused(rf'This host \({HOST}, {self.brick.name}\) has no matching attachment .*tree '
                      f'{self.of.id}', self.disconnect)
         server = str(uuid.uuid4())
@@ -319,13 +322,13 @@ class DisconnectTest(HostCommandsTestCase):
 
 class ThisHostTest(HostCommandsTestCase):
 
-    def test_what_is_no_input(self):
+    def test_host_command_with_invalid_arguments_is_usage_error(self):
         self.assert_refused("'x' is not an attachment ID", 'disconnect', 'v', '--attachment',
                             'x', status=2)
         self.assert_refused("invalid choice: 'w'", 'connect', 'v', '--mode', 'w', status=2)
         self.assert_refused('the value must not be empty', 'connect', '', status=2)
 
-    def test_root_needs_no_process_that_acts_for_it(self):
+    def test_root_runs_privileged_calls_in_process(self):
         self.connect()
         for name in ('default', 'brick_privsep_hide_output'):
             context = getattr(self.installed['os_brick.privileged'], name)
@@ -333,7 +336,7 @@ class ThisHostTest(HostCommandsTestCase):
         self.installed['os_brick'].setup.assert_called_once_with(
             self.installed['oslo_config.cfg'].CONF)
 
-    def test_it_needs_root_and_os_brick(self):
+    def test_host_command_without_root_or_os_brick_refused(self):
         def absent(name):
             raise ImportError(name)
 

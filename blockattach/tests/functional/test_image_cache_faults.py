@@ -1,5 +1,7 @@
-"""Images are cached and volumes are cloned from them while processes die and backends fail: no
-volume of a user fails by it, and all agrees in the end."""
+"""Image-volume cache under faults and process deaths.
+
+No volume of a user fails because of the cache.
+"""
 from blockattach.platform import failpoints
 from blockattach.storage import errors
 from blockattach.storage.db import models
@@ -43,7 +45,7 @@ class CacheCase(test_image_faults.ImageCase):
         return sum(asked.endswith('/file') for asked in self.glance.asked)
 
     def assert_cached(self, *images):
-        """These and no others, and each volume of the cache is that of one."""
+        """Check that exactly these images are cached, each with one intact volume."""
         entries = self.entries()
         self.assertEqual({image.id for image in images}, {entry.image_id for entry in entries})
         kept = self.volumes_of(PROJECT)
@@ -57,8 +59,8 @@ class CacheCase(test_image_faults.ImageCase):
 
 class MissTest(CacheCase):
 
-    def test_a_death_before_the_image_is_being_cached(self):
-        """The next volume of the image lets it be cached."""
+    def test_death_before_caching_leaves_caching_to_next_volume(self):
+        """The next volume of the image caches it."""
         for point in ('volume.images.after_fill', 'db.volume.download.done.after',
                       'volume.image_cache.before_begin', 'volume.image_cache.after_evict',
                       'db.cached_images.begin.before'):
@@ -69,8 +71,8 @@ class MissTest(CacheCase):
                 self.make(image)
                 self.assertIn(image.id, {entry.image_id for entry in self.entries()})
 
-    def test_a_death_while_it_is_being_cached(self):
-        """It is gone on with, by a download where what was kept is gone."""
+    def test_caching_resumed_after_death(self):
+        """The image is downloaded again if the kept file is lost."""
         images = []
         for point in ('db.cached_images.begin.after', 'work.volume.download.after',
                       'volume.images.after_create'):
@@ -81,7 +83,7 @@ class MissTest(CacheCase):
                 self.assert_filled(self.last_volume())
                 self.assert_cached(*images)
 
-    def test_the_volume_of_the_cache_cannot_be_made(self):
+    def test_failed_cache_volume_leaves_user_volume_available(self):
         for error in (errors.BackendFull(size_gb=1, reason='it is full'), OSError('no disk')):
             with self.subTest(error):
                 image = self.image()
@@ -98,7 +100,7 @@ class MissTest(CacheCase):
                 self.assert_cached()
                 failpoints.disarm('volume.images.after_create')
 
-    def test_a_death_where_the_volume_of_the_cache_cannot_be_made(self):
+    def test_refused_cache_volume_removed_after_death(self):
         def refuse():
             raise errors.BackendRefused(reason='it has had enough')
 
@@ -110,7 +112,7 @@ class MissTest(CacheCase):
                 self.assert_filled(self.last_volume())
                 self.assert_cached()
 
-    def test_nothing_of_the_cache_can_be_done(self):
+    def test_cache_without_database_leaves_user_volume_available(self):
         for point in ('volume.image_cache.before_begin', 'volume.image_cache.after_evict',
                       'db.cached_images.begin.before'):
             with self.subTest(point):
@@ -122,7 +124,7 @@ class MissTest(CacheCase):
                 self.assert_cached()
                 failpoints.disarm(point)
 
-    def test_the_pool_has_no_room_for_it(self):
+    def test_cache_skipped_without_room_in_pool(self):
         def fill():
             with self.world.database.writer() as writer:
                 writer.execute(models.pools.update().values(
@@ -132,7 +134,7 @@ class MissTest(CacheCase):
         self.assert_filled(self.make(self.image()))
         self.assert_cached()
 
-    def test_two_volumes_of_one_image_at_once(self):
+    def test_concurrent_volumes_of_image_cache_it_once(self):
         image = self.image()
         made = [self.ask(image), self.ask(image)]
         self.settle()
@@ -140,7 +142,7 @@ class MissTest(CacheCase):
             self.assert_filled(volume)
         self.assert_cached(image)
 
-    def test_the_user_deletes_the_volume_by_force_before_it_is_cached(self):
+    def test_force_delete_before_caching_still_caches_image(self):
         image = self.image()
 
         def delete():
@@ -153,7 +155,7 @@ class MissTest(CacheCase):
         self.look_everywhere()
         self.assert_cached(image)
 
-    def test_the_claim_is_lost_after_the_download(self):
+    def test_lost_claim_after_download_caches_nothing(self):
         image = self.image()
 
         def delete():
@@ -169,7 +171,7 @@ class MissTest(CacheCase):
 
 class HitTest(CacheCase):
 
-    def test_a_death_at_each_point(self):
+    def test_cached_clone_resumed_after_death_at_each_point(self):
         image = self.image()
         self.make(image)
         for point in ('db.cached_images.hold.before', 'db.cached_images.hold.after',
@@ -184,7 +186,7 @@ class HitTest(CacheCase):
                 self.assert_filled(made)
                 self.assert_cached(image)
 
-    def test_a_clone_that_fails(self):
+    def test_failed_cached_clone_falls_back_to_download(self):
         image = self.image()
         self.make(image)
         for error in (errors.BackendUncertain(reason='who knows'), OSError('no disk'),
@@ -203,8 +205,8 @@ class HitTest(CacheCase):
                     self.assertEqual(before + 1, self.downloads())
                     self.assert_cached(image)
 
-    def test_a_clone_that_fails_after_a_death(self):
-        """The row says by then what the volume was to be made of."""
+    def test_failed_cached_clone_after_death_falls_back_to_download(self):
+        """The row of the volume already names the cached volume as its source."""
         image = self.image()
         for error in (errors.BackendUncertain(reason='who knows'),
                       errors.BackendRefused(reason='its bytes are gone')):
@@ -227,7 +229,7 @@ class HitTest(CacheCase):
                 self.assert_filled(made)
                 self.assert_cached(image)
 
-    def test_a_clone_that_is_refused_is_the_last(self):
+    def test_refused_cached_clone_replaces_cache_entry(self):
         image = self.image()
         self.make(image)
         [before] = self.entries()
@@ -243,7 +245,7 @@ class HitTest(CacheCase):
         self.assert_cached(image)
         self.assertNotEqual(before.volume_id, self.entries()[0].volume_id)
 
-    def test_an_empty_volume_of_an_earlier_attempt_is_not_taken_for_a_clone(self):
+    def test_empty_volume_of_earlier_attempt_filled_from_image(self):
         image, other = self.image(), self.image()
         self.make(other)
 
@@ -262,7 +264,7 @@ class HitTest(CacheCase):
             self.assert_filled(volume)
         self.assert_cached(image, other)
 
-    def test_nobody_removes_it_meanwhile(self):
+    def test_force_delete_of_cached_volume_during_clone_rejected(self):
         image = self.image()
         self.make(image)
         [entry] = self.entries()
@@ -278,7 +280,7 @@ class HitTest(CacheCase):
         self.assertIsInstance(refused[0], errors.InvalidVolume)
         self.assert_cached(image)
 
-    def test_nobody_writes_to_it_meanwhile(self):
+    def test_write_to_cached_volume_during_clone_rejected(self):
         image, database = self.image(), self.world.database
         self.make(image)
         [entry] = self.entries()
@@ -304,7 +306,7 @@ class EvictTest(CacheCase):
 
     BACKEND = {**CacheCase.BACKEND, 'image_volume_cache_max_count': 1}
 
-    def test_a_death_at_each_point(self):
+    def test_eviction_resumed_after_death_at_each_point(self):
         images = [self.image()]
         self.make(images[0])
         for point in ('db.volumes.start_delete.before', 'db.volumes.start_delete.after',
@@ -319,7 +321,7 @@ class EvictTest(CacheCase):
                 self.look_everywhere()
                 self.assert_cached(images[-1])
 
-    def test_one_that_a_volume_is_made_of_stays(self):
+    def test_cached_volume_in_use_by_clone_not_evicted(self):
         image, other = self.image(), self.image()
         self.make(image)
 

@@ -1,5 +1,4 @@
-"""Volumes are filled from images and uploaded while processes die and Glance fails: all agrees in
-the end."""
+"""Download and upload of images under process deaths and failures of Glance."""
 import os
 import tempfile
 
@@ -22,7 +21,10 @@ def fail():
 
 
 class ImageCase(instances.WorldTestCase):
-    """``IMAGES`` and ``BACKEND``: more options of images, and of the backend."""
+    """Test case with a stand-in for Glance and a backend of files.
+
+    ``IMAGES`` and ``BACKEND`` are options of images and of the backend.
+    """
 
     IMAGES, BACKEND = {}, {}
 
@@ -48,13 +50,13 @@ class ImageCase(instances.WorldTestCase):
         return self.world.ask_volume(progress=volume_images.progress_of(image))
 
     def dies_at(self, point, act):
-        """The same, and the next process goes on."""
+        """Run an operation that dies at a point, and let the next process resume it."""
         super().dies_at(point, act)
         self.world.start_instance()
         self.look_everywhere()
 
     def look_everywhere(self):
-        """The manager, and a scheduler, once every deadline has passed."""
+        """Run the passes of the manager and of a scheduler after every deadline."""
         for _ in range(3):
             self.world.expire()
             self.world.waiting.look()
@@ -82,7 +84,7 @@ class ImageCase(instances.WorldTestCase):
 
 class CreateTest(ImageCase):
 
-    def test_a_death_at_each_point(self):
+    def test_download_resumed_after_death_at_each_point(self):
         image = self.image()
         for point in ('control.volumes.after_create', 'volume.volumes.before_create',
                       'volume.volumes.after_create', 'work.volume.create.after',
@@ -93,7 +95,7 @@ class CreateTest(ImageCase):
                 self.dies_at(point, lambda: self.ask(image))
                 self.assert_filled(self.last_volume())
 
-    def test_glance_breaks_off_and_comes_back(self):
+    def test_truncated_download_resumed_by_recovery(self):
         image = self.image(RAW)
         self.glance.cut = 1000
         made = self.ask(image)
@@ -105,7 +107,7 @@ class CreateTest(ImageCase):
         self.look_everywhere()
         self.assert_filled(made)
 
-    def test_glance_does_not_come_back(self):
+    def test_download_without_glance_ends_in_error(self):
         image = self.image(RAW)
         self.glance.broken = '/file'
         made = self.ask(image)
@@ -115,8 +117,8 @@ class CreateTest(ImageCase):
         self.assertEqual(('error', False), (now.status, now.bootable))
         self.assert_agree()
 
-    def test_a_full_pool_is_left_for_another_as_ever(self):
-        """Only what concerns the image is final at once."""
+    def test_download_of_deleted_image_ends_in_error(self):
+        """A missing image is final, unlike a full pool."""
         image = self.image(RAW)
         del self.glance.images[image.id]
         made = self.ask(image)
@@ -127,7 +129,7 @@ class CreateTest(ImageCase):
         self.assertEqual({}, self.world.store.sizes())
         self.assert_agree()
 
-    def test_how_far_it_is_stands_in_its_work(self):
+    def test_download_records_progress(self):
         seen = []
         image = self.image(RAW, disks.image(RAW, 8 * disks.MIB, b'\1' * 8 * disks.MIB))
 
@@ -141,7 +143,7 @@ class CreateTest(ImageCase):
         self.assertEqual(sorted(set(seen)), seen)
         self.assertEqual((True, 100), (min(seen) < 50, max(seen)))
 
-    def test_it_is_deleted_by_force_while_it_is_filled(self):
+    def test_force_delete_during_download(self):
         image = self.image(RAW)
         made = self.ask(image)
 
@@ -158,7 +160,7 @@ class CreateTest(ImageCase):
         self.assert_agree()
         self.nothing_is_left()
 
-    def test_it_is_cancelled(self):
+    def test_cancelled_download_ends_in_error(self):
         image = self.image(RAW)
         self.glance.broken = '/file'
         made = self.ask(image)
@@ -168,7 +170,7 @@ class CreateTest(ImageCase):
         self.assertEqual('error', self.world.shown(made).status)
         self.assert_agree()
 
-    def test_what_an_earlier_process_has_left_goes(self):
+    def test_start_removes_conversion_files_of_earlier_process(self):
         left = f'{self.folder}/conversion/{instances.HOST}/other'
         os.makedirs(left)
         with open(f'{left}/image', 'w', encoding='ascii') as file:
@@ -187,8 +189,8 @@ class UploadTest(ImageCase):
     def states(self):
         return [image['status'] for image in self.glance.images.values()]
 
-    def test_a_death_at_each_point(self):
-        """Where the image was made, it has the bytes in the end; before, there is none."""
+    def test_upload_resumed_after_death_at_each_point(self):
+        """An image created before the death becomes active; without one, none remains."""
         for point, expected in (
                 ('control.images.after_upload', []), ('control.images.after_image', ['active']),
                 ('work.volume.upload.before', ['active']),
@@ -204,7 +206,7 @@ class UploadTest(ImageCase):
                 self.assert_agree()
                 self.nothing_is_left()
 
-    def test_glance_fails_and_comes_back(self):
+    def test_failed_upload_resumed_by_recovery(self):
         volume = self.world.volume()
         self.glance.broken = 'PUT'
         self.upload(volume)
@@ -216,7 +218,7 @@ class UploadTest(ImageCase):
         self.assertEqual(('available', ['active']),
                          (self.world.shown(volume).status, self.states()))
 
-    def test_glance_never_takes_it(self):
+    def test_upload_without_glance_removes_image(self):
         volume = self.world.volume()
         self.glance.broken = 'PUT'
         self.upload(volume)
@@ -225,7 +227,7 @@ class UploadTest(ImageCase):
         self.assertEqual(('available', []), (self.world.shown(volume).status, self.states()))
         self.assert_agree()
 
-    def test_an_image_that_comes_after_its_upload_has_failed(self):
+    def test_image_created_after_failed_upload_removed(self):
         volume = self.world.volume()
 
         def be_late():
@@ -265,7 +267,7 @@ class UploadTest(ImageCase):
         self.look_everywhere()
         self.assert_agree()
 
-    def test_the_volume_goes_while_it_is_uploaded(self):
+    def test_force_delete_during_upload_removes_image(self):
         volume = self.world.volume()
 
         def delete():
@@ -286,7 +288,7 @@ class ReimageTest(ImageCase):
     def opened(self, volume):
         return open(self.world.backend.export_of(self.world.shown(volume)).device, 'r+b')
 
-    def test_a_death_at_each_point(self):
+    def test_reimage_resumed_after_death_at_each_point(self):
         image = self.image()
         for point in ('control.images.after_reimage', 'work.volume.reimage.before',
                       'volume.images.before_clear', 'volume.images.before_fill',
@@ -298,8 +300,8 @@ class ReimageTest(ImageCase):
                     self.world.caller, volume, image.id, False))
                 self.assert_filled(volume)
 
-    def test_nothing_is_left_of_what_it_had(self):
-        """Not where the image is empty, and not behind its end."""
+    def test_reimage_overwrites_whole_volume(self):
+        """Old data is cleared within holes of the image and after its end."""
         volume = self.world.volume()
         places, old = (disks.MIB // 2, disks.MIB, 1024 * disks.MIB - 8), b'old data'
         with self.opened(volume) as disk:

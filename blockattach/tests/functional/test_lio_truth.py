@@ -1,4 +1,7 @@
-"""LIO converges to the rows after a reboot, a crash or another program; its kernel is played."""
+"""Repair of LIO from the database after a reboot, a crash or a foreign change.
+
+A stand-in takes the place of the kernel.
+"""
 import contextlib
 import dataclasses
 
@@ -13,7 +16,7 @@ RW, RO = instances.RW, instances.RO
 
 
 class PlayedLio(lio.LioTarget):
-    """With initiators that log in, as the world wants them."""
+    """LIO target whose initiators log in at the stand-in kernel."""
 
     def __init__(self, settings, kernel):
         super().__init__(settings)
@@ -27,7 +30,7 @@ class PlayedLio(lio.LioTarget):
                     if (grant.volume_id, grant.initiator) == (volume_id, initiator))
 
     def log_out(self, volume_id, initiator):
-        """Sessions do not matter here."""
+        """Ignore the logout, because these tests check no sessions after it."""
 
 
 class LioTruthTest(instances.WorldTestCase):
@@ -56,7 +59,7 @@ class LioTruthTest(instances.WorldTestCase):
         self.kernel.add_device(f'/dev/fake/pool/volume-{made.id}')
         return made
 
-    def test_after_a_reboot_all_is_restored_from_the_rows_in_one_pass(self):
+    def test_repair_pass_restores_exports_after_reboot(self):
         before = self.target.exports()
         self.kernel.reboot()
         self.target.check()
@@ -70,7 +73,7 @@ class LioTruthTest(instances.WorldTestCase):
         self.assert_agree()
         self.assertEqual(0, self.world.instance.look())
 
-    def test_an_account_that_another_program_set(self):
+    def test_repair_pass_restores_foreign_chap_account(self):
         with open(f'{self.entries}/{self.reader.initiator}/auth/userid', 'w',
                   encoding='ascii') as file:
             file.write('other')
@@ -78,7 +81,7 @@ class LioTruthTest(instances.WorldTestCase):
         self.assert_agree()
         self.assertEqual((RW, 1), self.world.granted(self.volume)[self.writer.initiator])
 
-    def test_what_a_crash_left_of_a_volume_that_nobody_uses(self):
+    def test_repair_pass_removes_partial_export_of_unused_volume(self):
         unused = self.a_volume()
         for step in ('after_target', 'after_backstore_made'):
             self.arm(f'privileged.lio.{step}')
@@ -91,7 +94,7 @@ class LioTruthTest(instances.WorldTestCase):
         self.assertEqual([self.volume.id], [one.volume_id for one in self.target.exports()])
         self.assert_agree()
 
-    def test_a_writer_that_leaves_narrows_the_host_that_still_reads(self):
+    def test_delete_of_writer_narrows_grant_of_reader(self):
         both = self.world.create(self.volume, 'reader', RW)
         self.assertEqual(RW, self.world.granted(self.volume)[self.reader.initiator][0])
         self.world.delete(both)

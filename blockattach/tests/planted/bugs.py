@@ -81,7 +81,7 @@ BUGS = (
         '                                 None,\n',
         'an outcome is recorded only of the try that it is of', 'P4',
         'blockattach.tests.functional.test_attachment_races.MeetingTest.'
-        'test_deleted_while_it_connects'),
+        'test_delete_during_update_removes_attachment'),
     Bug('an_old_volume_message_counts', 'storage/db/volumes/volume_rows.py',
         '    if generation not in (None, row.generation) or row.own_status not in own_statuses:\n',
         '    if row.own_status not in own_statuses:\n',
