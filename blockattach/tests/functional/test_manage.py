@@ -1,4 +1,4 @@
-"""``blockattach-manage`` as an operator runs it: what it prints, and its exit status."""
+"""Output and exit status of ``blockattach-manage``."""
 import datetime
 import functools
 import importlib.util
@@ -43,7 +43,7 @@ LONG_AGO = datetime.datetime(2020, 1, 1)
 
 
 def fail_at(point, error):
-    """What a process meets at a failpoint from now on."""
+    """Raise an error at a failpoint from now on."""
     failpoints.arm(point, functools.partial(_meet, error))
 
 
@@ -52,13 +52,13 @@ def _meet(error):
 
 
 class ManageTestCase(base.StackTestCase):
-    """``state_dir`` is where the commands look; ``code`` as in `commands.run`."""
+    """Test case that runs the command on ``state_dir``, with ``code`` as in `commands.run`."""
 
     database_url = None
     code = None
 
     def manage(self, *arguments, prepare=None):
-        """Exit status, and what was said; never a traceback."""
+        """Run the command and return its exit status, after checking for no traceback."""
         done = commands.run('blockattach-manage', arguments, self.environment(), prepare,
                             self.code)
         self.assertNotIn('Traceback', done.errors)
@@ -78,7 +78,7 @@ class ManageTestCase(base.StackTestCase):
         self.assertEqual(status, self.manage(*arguments, **more), (self.said, self.errors))
 
     def refused(self, words, *arguments):
-        """In one line, with exit status 1."""
+        """Check that the command fails with one line and exit status 1."""
         self.check(1, *arguments)
         [line] = self.errors
         self.assertIn(words, line)
@@ -88,7 +88,7 @@ class ManageTestCase(base.StackTestCase):
 class DriverTest(ManageTestCase):
 
     @unittest.skipIf(importlib.util.find_spec('MySQLdb'), 'mysqlclient is installed')
-    def test_what_to_do_without_the_driver_of_a_database(self):
+    def test_missing_database_driver_names_url_to_use(self):
         self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
         self.database_url = 'mysql://u:geheim@127.0.0.1:1/x'
         self.refused('start the URL with mysql+pymysql://', 'db', 'version')
@@ -96,7 +96,7 @@ class DriverTest(ManageTestCase):
 
 class UnknownOptionTest(ManageTestCase):
 
-    def test_it_is_warned_of_at_the_start(self):
+    def test_unknown_option_logged_at_start(self):
         self.state_dir = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
         file = pathlib.Path(self.state_dir, 'blockattach.conf')
         file.write_text('[volume]\nenabled_backends = a\n[a]\nvolume_dirr = /x\n', 'utf-8')
@@ -109,7 +109,7 @@ class UnknownOptionTest(ManageTestCase):
 
 
 class FailureTest(ManageTestCase):
-    """What a command meets in the middle of its work."""
+    """Errors that a command meets during its work."""
 
     def setUp(self):
         super().setUp()
@@ -117,7 +117,10 @@ class FailureTest(ManageTestCase):
         self.check(0, 'db', 'sync')
 
     def meet(self, error):
-        """The lines of a command that does, of which none is about the database."""
+        """Return the error lines of a command that meets the error.
+
+        No line may blame the database.
+        """
         done = commands.run('blockattach-manage', ('attachments', 'derive', '--counts'),
                             self.environment(),
                             functools.partial(fail_at, 'db.derived.counts.before', error))
@@ -125,14 +128,14 @@ class FailureTest(ManageTestCase):
         self.assertNotIn('[database]', done.errors)
         return done.errors.splitlines()
 
-    def test_a_known_error_is_one_line(self):
+    def test_known_error_printed_in_one_line(self):
         for error in (errors.ServiceUnreachable(topic='cinder-scheduler', seconds=60),
                       errors.OutcomeUnknown(), errors.BackendUncertain(reason='no answer')):
             with self.subTest(error):
                 self.assertEqual([f'blockattach-manage: {error}'], self.meet(error))
 
-    def test_what_nobody_foresees_has_its_own_words_and_a_traceback(self):
-        """Also a module that is missing: only the driver of the database is the database's."""
+    def test_unforeseen_error_printed_with_traceback(self):
+        """A missing module other than the database driver is not blamed on the database."""
         for error in (ImportError("No module named 'castellan'"), OSError('fell over')):
             with self.subTest(error):
                 lines = self.meet(error)
@@ -141,7 +144,7 @@ class FailureTest(ManageTestCase):
 
 
 class RowsTestCase(ManageTestCase):
-    """On a database without tables."""
+    """Test case with a database without tables."""
 
     def setUp(self):
         super().setUp()
@@ -150,7 +153,7 @@ class RowsTestCase(ManageTestCase):
         self.state_dir = str(self.fixture.path.parent)
 
     def rows(self, time=None):
-        """The rows as a process sees them that uses the same files."""
+        """Open the database as a process that uses the same files."""
         opened = storage_db.Database(
             database.open_engine(self.fixture.url),
             key_file.KeyFile(f'{self.state_dir}/seal.key'), time or clock.Clock())
@@ -159,7 +162,7 @@ class RowsTestCase(ManageTestCase):
 
 
 class UpgradeTest(RowsTestCase):
-    """From this release to the next one, which has an online migration and a contraction."""
+    """Upgrade to a next release that has an online migration and a contraction."""
 
     VOLUMES = 3
 
@@ -188,7 +191,7 @@ class UpgradeTest(RowsTestCase):
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01'"))
 
     @exhaustive.only
-    def test_while_the_older_release_is_at_work(self):
+    def test_upgrade_with_older_service_needs_each_step(self):
         name = next_release.ONLINE_MIGRATION
         self.check(0, 'db', 'sync', '--expand')
         self.is_at('1001')
@@ -209,14 +212,14 @@ class UpgradeTest(RowsTestCase):
         self.check(0, 'db', 'sync')
         self.is_at('1001, contracted to c1001')
 
-    def test_while_nothing_runs(self):
-        """One command does all of it."""
+    def test_upgrade_without_services_needs_one_sync(self):
+        """One `db sync` expands, migrates the data and contracts."""
         self.stop_the_older()
         self.check(0, 'db', 'sync')
         self.assertEqual('', self.said)
         self.is_at('1001, contracted to c1001')
 
-    def test_an_online_migration_that_fails(self):
+    def test_failed_online_migration_exits_with_2(self):
         self.check(0, 'db', 'sync', '--expand')
         self.opened.close()
         with sqlite3.connect(self.fixture.path) as broken:
@@ -232,7 +235,7 @@ class UpgradeTest(RowsTestCase):
 class DatabaseTest(RowsTestCase):
 
     def listed(self):
-        """Host to status, state, state of the backend and reason."""
+        """Return status, state, backend state and reason of each service by its host."""
         self.check(0, 'service', 'list')
         head, *rows = (re.split(' {2,}', line.strip()) for line in self.said.splitlines()
                        if not line.startswith('-'))
@@ -240,7 +243,7 @@ class DatabaseTest(RowsTestCase):
                           'BACKEND STATE', 'LAST HEARTBEAT', 'REASON'], head)
         return {row[1]: (row[3], row[4], row[5], *row[7:]) for row in rows}
 
-    def test_services(self):
+    def test_service_list_and_remove(self):
         self.check(0, 'db', 'sync')
         self.assertEqual({}, self.listed())
         rows, disks, tapes = self.rows(), 'storage-1@disks', 'storage-1@tapes'
@@ -265,7 +268,7 @@ class DatabaseTest(RowsTestCase):
         self.assertEqual({disks}, set(self.listed()))
         self.assertEqual([f'{disks}#pool'], [pool.name for pool in pools.list_all(rows, 60)])
 
-    def test_a_service_whose_removal_was_cut_off(self):
+    def test_interrupted_service_remove_repeatable(self):
         self.check(0, 'db', 'sync')
         rows, disks = self.rows(), 'storage-1@disks'
         for point in ('db.pools.forget.before', 'db.pools.forget.after',
@@ -283,7 +286,7 @@ class DatabaseTest(RowsTestCase):
                 self.assertEqual({}, self.listed())
                 self.assertEqual([], pools.list_all(rows, 60))
 
-    def test_online_migrations_that_cannot_begin(self):
+    def test_online_migrations_with_invalid_count_or_schema_rejected(self):
         for number in ('0', '-1', 'many'):
             self.check(127, 'db', 'online_data_migrations', '--max-count', number)
         self.assertIn('--max-count must be at least 1', self.errors[0])
@@ -292,7 +295,7 @@ class DatabaseTest(RowsTestCase):
         self.check(0, 'db', 'sync')
         self.check(0, 'db', 'online_data_migrations')
 
-    def test_a_purge(self):
+    def test_purge_by_age_and_max_rows(self):
         self.refused('run blockattach-manage db sync', 'db', 'purge', '30')
         self.check(0, 'db', 'sync')
         manual = clocks.ManualClock(LONG_AGO)
@@ -315,7 +318,7 @@ class DatabaseTest(RowsTestCase):
         for age in ('-1', '1000000', '99999999999'):
             self.refused('age_in_days must be at least 0', 'db', 'purge', age)
 
-    def test_work_is_listed_and_cancelled(self):
+    def test_work_list_and_cancel(self):
         self.refused('run blockattach-manage db sync', 'work', 'list')
         self.check(0, 'db', 'sync')
         rows = self.rows()
@@ -338,14 +341,14 @@ class DatabaseTest(RowsTestCase):
         self.refused('one/1 is running the work', 'work', 'cancel', found[going.id]['id'])
         self.refused('could not be found', 'work', 'cancel', found[waiting.id]['id'])
 
-    def test_what_cannot_be_read_is_a_usage(self):
+    def test_invalid_arguments_exit_with_2(self):
         for arguments in (('db', 'sync', '--expand', '--contract'), ('db', 'purge'),
                           ('db', 'purge', 'long'), ('db', 'purge', '30', '--max-rows', 'many'),
                           ('secrets', 'rotate', '--prepare', '--finish'), ('db', 'vanish'), ()):
             self.check(2, *arguments)
 
     @exhaustive.only
-    def test_the_console_script_ends_with_the_same_status(self):
+    def test_console_script_returns_exit_status(self):
         script = pathlib.Path(sys.executable).with_name('blockattach-manage')
         for status, arguments in ((1, ('db', 'purge', '30')),
                                   (2, ('db', 'online_data_migrations')),
@@ -354,8 +357,8 @@ class DatabaseTest(RowsTestCase):
                                   check=False, env={**os.environ, **self.environment()})
             self.assertEqual(status, done.returncode, done.stderr)
 
-    def test_the_servers(self):
-        """The same words for each of them."""
+    def test_commands_on_mysql_and_postgresql(self):
+        """Both database servers get the same messages."""
         for kind in (database.MYSQL, database.POSTGRESQL):
             self.outside_program(database.why_missing(kind) is None, kind)
             with self.subTest(kind), database.DatabaseFixture(kind, migrated=False) as fixture:

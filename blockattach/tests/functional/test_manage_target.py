@@ -1,4 +1,4 @@
-"""``blockattach-manage target`` on a real tgtd that a volume manager has left."""
+"""Command ``blockattach-manage target`` on a real tgtd that outlived its volume manager."""
 import os
 import tempfile
 
@@ -24,7 +24,7 @@ class TargetTest(test_manage.ManageTestCase):
         self.addCleanup(self.target.stop)
 
     def log_in(self):
-        """A host that uses a volume."""
+        """Log a host in to a volume."""
         device = os.path.join(self.state_dir, 'volume')
         with open(device, 'wb') as file:
             file.truncate(units.GIB)
@@ -37,18 +37,18 @@ class TargetTest(test_manage.ManageTestCase):
             'target_lun': made.lun, 'auth_username': 'user', 'auth_password': 'secret'})
         self.addCleanup(session.close)
 
-    def test_none_runs(self):
+    def test_target_stop_without_tgtd_succeeds(self):
         self.check(0, 'target', 'stop')
         self.assertEqual('No tgtd is running.\n', self.said)
         self.assertEqual([], os.listdir(self.state_dir))
 
-    def test_the_state_directory_cannot_be_read(self):
+    def test_target_stop_with_unusable_state_path_refused(self):
         with tempfile.NamedTemporaryFile() as file:
             self.state_dir = file.name
             self.refused('cannot find tgtd', 'target', 'stop')
             self.assertIn('[DEFAULT] state_path', self.errors[0])
 
-    def test_one_that_nobody_uses_is_stopped_once(self):
+    def test_target_stop_ends_unused_tgtd(self):
         self.target.start()
         pid = tgtd.Tgtd(self.state_dir, (), 0).pid()
         self.check(0, 'target', 'stop')
@@ -57,7 +57,7 @@ class TargetTest(test_manage.ManageTestCase):
         self.check(0, 'target', 'stop')
         self.assertEqual('No tgtd is running.\n', self.said)
 
-    def test_one_that_hosts_use_is_stopped_by_force_only(self):
+    def test_target_stop_of_tgtd_in_use_needs_force(self):
         self.outside_program(scsi.available(), 'libiscsi')
         self.target.start()
         self.log_in()

@@ -1,4 +1,4 @@
-"""What of a volume manager's work is counted, and as what."""
+"""Metrics of the work of a volume manager."""
 from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform.telemetry import counting
@@ -8,7 +8,7 @@ from blockattach.tests.functional import instances
 
 class BackendFaultTest(instances.WorldTestCase):
 
-    def test_faults_of_a_backend_are_counted_by_their_kind(self):
+    def test_backend_faults_counted_by_outcome(self):
         telemetry = self.world.telemetry
         telemetry.counts = counting.Counts(telemetry.readings)
         volume = self.world.volume(multiattach=True)
@@ -27,8 +27,8 @@ class BackendFaultTest(instances.WorldTestCase):
 
 class DriftTest(instances.WorldTestCase):
 
-    def test_what_somebody_is_at_work_on_is_no_drift(self):
-        """However long that takes: what was found and never corrected would alert for ever."""
+    def test_attachment_under_work_not_counted_as_drift(self):
+        """A drift that is counted as found but never as repaired would alert for ever."""
         telemetry = self.world.telemetry
         telemetry.counts = counting.Counts(telemetry.readings)
         row = self.world.attached(self.world.volume(), 'one')
@@ -50,7 +50,7 @@ class DriftTest(instances.WorldTestCase):
         self.assertEqual((1, 1), self.counted(telemetry))
 
     def counted(self, telemetry):
-        """Interrupted attachments that were found, and corrected."""
+        """Return the counts of interrupted attachments that were found and repaired."""
         return tuple(telemetry.counts.registry.get_sample_value(
             f'blockattach_drift_{which}_total', {'drift': 'attachment'})
             for which in ('found', 'repaired'))

@@ -1,6 +1,4 @@
-"""Attachments of Cinder are taken over while their hosts are logged in; and the command that does
-it, as an operator runs it.
-"""
+"""Import of Cinder attachments with logged-in hosts, and the command of the import."""
 import functools
 import io
 import json
@@ -25,7 +23,7 @@ HOSTS = ('compute-1', 'compute-2')
 
 
 def typed(text):
-    """Have the process read this."""
+    """Replace the standard input of the process by a text."""
     sys.stdin = io.StringIO(text)
 
 
@@ -56,14 +54,14 @@ class AdoptionTest(instances.WorldTestCase):
         return {grant.initiator.rpartition(':')[2]: grant.sessions
                 for export in self.world.target.exports() for grant in export.grants}
 
-    def test_sessions_go_on_through_a_start_and_each_look(self):
+    def test_imported_sessions_survive_start_and_repair_passes(self):
         self.world.start_instance()
         for _ in range(3):
             self.world.instance.look()
             self.assertEqual(dict.fromkeys(HOSTS, 1), self.sessions())
         self.assert_agree()
 
-    def test_one_that_is_deleted_leaves_the_other(self):
+    def test_delete_of_imported_attachment_keeps_other_session(self):
         self.world.instance.look()
         self.world.delete(self.rows['compute-1'])
         self.assertEqual({'compute-2': 1}, self.sessions())
@@ -73,7 +71,7 @@ class AdoptionTest(instances.WorldTestCase):
         self.assertEqual({}, self.sessions())
         self.assert_agree()
 
-    def test_the_same_connector_again_gets_the_same_connection(self):
+    def test_update_of_imported_attachment_keeps_connection(self):
         self.world.instance.look()
         before = self.rows['compute-1']
         again = self.world.update(before, 'compute-1')
@@ -100,7 +98,7 @@ class CommandTest(test_manage.ManageTestCase):
         self.check(status, *self.arguments, '--format', 'json', *more)
         return json.loads(self.said)
 
-    def test_nothing_is_written_while_anything_is_refused(self):
+    def test_import_with_refused_row_writes_nothing(self):
         self.check(3, *self.arguments)
         self.assertIn(self.wrong, self.said)
         self.assertIn('Nothing was written.', self.said)
@@ -110,12 +108,12 @@ class CommandTest(test_manage.ManageTestCase):
         self.assertEqual((False, 2, 0), (said['written'], said['found']['volumes'],
                                          said['there']['volumes']))
 
-    def test_the_address_may_come_by_standard_input(self):
+    def test_import_reads_url_from_standard_input(self):
         self.check(3, *self.arguments[:-1], '-', '--dry-run', prepare=functools.partial(
             typed, f'{self.arguments[-1]}\n'))
         self.assertIn(self.wrong, self.said)
 
-    def test_what_is_refused_may_be_left(self):
+    def test_import_with_leave_refused_writes_the_rest(self):
         said = self.asked(3, '--leave-refused')
         self.assertEqual((True, 1), (said['written'], said['taken']['volumes']))
         said = self.asked(3, '--leave-refused')
@@ -169,7 +167,7 @@ class CommandTest(test_manage.ManageTestCase):
             with self.subTest(url):
                 self.refused('Cinder database', 'import', 'cinder', '--connection', url)
 
-    def test_what_is_no_cinder_database(self):
+    def test_import_of_other_database_refused(self):
         self.refused('not supported: revision ', 'import', 'cinder', '--connection',
                      f'sqlite:///{self.state_dir}/blockattach.sqlite')
         self.refused('--pool must be HOST=VALUE', *self.arguments, '--pool', 'a')

@@ -1,6 +1,7 @@
-"""What Nova asks, in its order, and every key that it reads: for both forms of the catalog.
+"""Requests of Nova in their order and the keys that it reads, for both forms of the catalog.
 
-Nova is at an address where nobody answers: what a service does is never asked of Nova.
+Nova itself has an address where nothing answers, because a request of a service is never checked
+with Nova.
 """
 import unittest
 import uuid
@@ -18,7 +19,7 @@ OTHER_HOST = 'cloudhost2'
 
 
 class Contract:
-    """What Nova does with volumes; each story for itself."""
+    """Volume operations of Nova."""
 
     WITH_PROJECT = True
 
@@ -46,7 +47,7 @@ class Contract:
             connected.exec_driver_sql(statement)
 
     def asked(self):
-        """Method, noun and status of what was asked since, without ids."""
+        """Return method, path without ids, and status of each request since the last call."""
         nouns = [(method, '/'.join('<id>' if len(part) == 36 else part
                                    for part in path.split('/')), status)
                  for method, path, status in self.nova.requests]
@@ -57,19 +58,19 @@ class Contract:
         return self.nova.volume(volume_id)['status']
 
     def servers(self, volume_id):
-        """The servers that Nova finds on a volume, with their attachments."""
+        """Return the attachment id of each server that Nova finds on a volume."""
         return {server: one['attachment_id']
                 for server, one in self.nova.volume(volume_id)['attachments'].items()}
 
     def assert_granted(self, volume_id, *hosts):
-        """The target lets these hosts in and no others."""
+        """Check that the target grants exactly these hosts."""
         self.assertEqual(
             sorted(f'iqn.2016-04.com.example:{host}' for host in hosts),
             [grant.initiator for export in self.http.manager.backend.fake_target.exports()
              if export.volume_id == volume_id for grant in export.grants])
 
     def assert_usable(self, volume_id, host, info):
-        """With its connection information the host really logs in."""
+        """Check that the host logs in with its connection information."""
         self.assertEqual('rw', self.http.manager.backend.fake_target.log_in(
             volume_id, f'iqn.2016-04.com.example:{host}',
             connection.Credential(info['auth_username'], info['auth_password'])))
@@ -80,10 +81,10 @@ class Contract:
         self.assertEqual(status, caught.exception.args[0])
         self.assertIn(sentence, caught.exception.args[1])
 
-    def test_the_root_of_the_host(self):
+    def test_version_discovery_at_host_root(self):
         self.assertEqual((3, 71), self.nova.highest_version())
 
-    def test_attach_and_detach(self):
+    def test_attach_and_detach_requests(self):
         volume_id = self.a_volume()
         attachment_id, info = self.nova.attach(volume_id, SERVER)
         self.assertEqual([
@@ -107,7 +108,7 @@ class Contract:
         self.assertEqual(('available', {}), (self.status(volume_id), self.servers(volume_id)))
         self.assert_granted(volume_id)
 
-    def test_a_detach_is_shown_while_it_lasts_and_may_be_given_up(self):
+    def test_begin_detaching_rolled_back(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.attach(volume_id, SERVER)
         self.nova.act(volume_id, 'os-begin_detaching')
@@ -116,7 +117,7 @@ class Contract:
         self.nova.act(volume_id, 'os-roll_detaching')
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_a_failed_attach_is_cleaned_up(self):
+    def test_failed_attach_deleted_twice(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.create_attachment(volume_id, SERVER)
         self.nova.connect(attachment_id, HOST, '/dev/sdb')
@@ -125,7 +126,7 @@ class Contract:
         self.assertEqual('available', self.status(volume_id))
         self.assert_granted(volume_id)
 
-    def test_what_nova_repeats_after_a_failure(self):
+    def test_repeated_connect_and_complete_succeed(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.create_attachment(volume_id, SERVER)
         self.assertEqual(self.nova.connect(attachment_id, HOST, '/dev/sdb'),
@@ -134,7 +135,7 @@ class Contract:
             self.nova.complete(attachment_id)
         self.assertEqual('in-use', self.status(volume_id))
 
-    def test_the_second_server_of_a_plain_volume(self):
+    def test_second_server_of_plain_volume_rejected(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.attach(volume_id, SERVER)
         shown = self.nova.volume(volume_id)
@@ -145,7 +146,7 @@ class Contract:
         self.assertEqual({SERVER: attachment_id}, self.servers(volume_id))
         self.assert_granted(volume_id, HOST)
 
-    def test_two_servers_of_a_multiattach_volume(self):
+    def test_two_servers_share_multiattach_volume(self):
         volume_id = self.a_volume(multiattach=True)
         self.assertIs(True, self.nova.volume(volume_id)['multiattach'])
         first, _ = self.nova.attach(volume_id, SERVER, HOST)
@@ -160,7 +161,7 @@ class Contract:
         self.nova.detach(volume_id, second)
         self.assertEqual('available', self.status(volume_id))
 
-    def test_boot_from_an_existing_volume_and_delete_the_server(self):
+    def test_boot_from_volume_and_delete_server(self):
         volume_id = self.a_volume()
         self.sql(f"UPDATE volumes SET bootable = 1 WHERE id = '{volume_id}'")
         for _ in range(2):
@@ -172,7 +173,7 @@ class Contract:
         self.assertEqual('available', self.status(volume_id))
         self.assert_granted(volume_id)
 
-    def test_a_volume_that_nova_made_goes_with_its_server(self):
+    def test_delete_volume_with_server(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.attach(volume_id, SERVER)
         self.nova.delete_attachment(attachment_id)
@@ -181,7 +182,7 @@ class Contract:
         self.assert_refused(404, f'Volume {volume_id} could not be found.',
                             self.nova.volume, volume_id)
 
-    def test_hard_reboot(self):
+    def test_hard_reboot_reads_connection_info(self):
         volume_id = self.a_volume()
         attachment_id, info = self.nova.attach(volume_id, SERVER)
         self.assertEqual([(attachment_id, volume_id)], self.nova.attachments_of(SERVER))
@@ -190,7 +191,7 @@ class Contract:
             {'status': 'attached', 'attach_mode': 'rw', 'connection_info': info},
             self.nova.attachment(attachment_id))
 
-    def test_resize(self):
+    def test_resize_moves_attachment(self):
         volume_id = self.a_volume()
         old, _ = self.nova.attach(volume_id, SERVER, HOST)
         new, info = self.nova.create_attachment(volume_id, SERVER)
@@ -205,7 +206,7 @@ class Contract:
         self.assert_granted(volume_id, OTHER_HOST)
         self.assert_usable(volume_id, OTHER_HOST, info)
 
-    def test_live_migration_in_the_name_of_an_administrator(self):
+    def test_live_migration_by_admin_project(self):
         volume_id = self.a_volume()
         old, _ = self.nova.attach(volume_id, SERVER, HOST)
         project = nova_calls.ADMIN_PROJECT
@@ -222,7 +223,7 @@ class Contract:
         self.assert_granted(volume_id, OTHER_HOST)
         self.assertEqual([(new, volume_id)], self.nova.attachments_of(SERVER))
 
-    def test_a_live_migration_that_fails(self):
+    def test_failed_live_migration_keeps_source(self):
         volume_id = self.a_volume()
         old, info = self.nova.attach(volume_id, SERVER, HOST)
         project = nova_calls.ADMIN_PROJECT
@@ -234,7 +235,7 @@ class Contract:
         self.assert_granted(volume_id, HOST)
         self.assert_usable(volume_id, HOST, info)
 
-    def test_shelve_and_unshelve(self):
+    def test_shelve_and_unshelve_reserve_volume(self):
         volume_id = self.a_volume()
         old, _ = self.nova.attach(volume_id, SERVER, HOST)
         new, _ = self.nova.create_attachment(volume_id, SERVER)
@@ -248,8 +249,8 @@ class Contract:
         self.nova.delete_attachment(new)
         self.assertEqual('available', self.status(volume_id))
 
-    def test_attach_and_detach_while_shelved(self):
-        """No host has it, so there is no connector."""
+    def test_attach_to_shelved_server_without_connector(self):
+        """A shelved server has no host, so there is no connector."""
         volume_id = self.a_volume()
         self.nova.volume(volume_id)
         attachment_id, _ = self.nova.create_attachment(volume_id, SERVER)
@@ -259,7 +260,7 @@ class Contract:
         self.nova.delete_attachment(attachment_id)
         self.assertEqual('available', self.status(volume_id))
 
-    def test_what_is_shelved_is_unshelved_with_the_volumes_it_got_meanwhile(self):
+    def test_unshelve_connects_volume_attached_while_shelved(self):
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.create_attachment(volume_id, SERVER)
         self.nova.complete(attachment_id)
@@ -267,13 +268,13 @@ class Contract:
         self.assertEqual({SERVER: attachment_id}, self.servers(volume_id))
         self.assert_usable(volume_id, HOST, info)
 
-    def test_a_volume_that_is_not_there(self):
+    def test_unknown_volume_not_found(self):
         missing = '00000000-0000-0000-0000-00000000abcd'
         for act in (self.nova.volume, self.nova.encryption_key,
                     lambda volume_id: self.nova.create_attachment(volume_id, SERVER)):
             self.assert_refused(404, f'Volume {missing} could not be found.', act, missing)
 
-    def test_a_volume_in_error(self):
+    def test_attach_volume_in_error_rejected(self):
         volume_id = self.a_volume()
         self.nova.ask('POST', f'/volumes/{volume_id}/action',
                       {'os-reset_status': {'status': 'error'}}, None, nova_calls.ADMIN_PROJECT)
@@ -283,13 +284,13 @@ class Contract:
                  f'error state. The Volume {volume_id} currently has a status of: error',
             self.nova.create_attachment, volume_id, SERVER)
 
-    def test_an_attachment_that_is_not_there(self):
+    def test_unknown_attachment_not_found(self):
         missing = '00000000-0000-0000-0000-00000000abcd'
         for act, more in ((self.nova.attachment, ()), (self.nova.complete, ()),
                           (self.nova.connect, (HOST, '/dev/sdb'))):
             self.assert_refused(404, f'attachment_id = {missing}.', act, missing, *more)
 
-    def test_nothing_can_be_detached_twice(self):
+    def test_second_begin_detaching_rejected(self):
         volume_id = self.a_volume()
         self.assert_refused(400, 'Unable to detach volume', self.nova.act, volume_id,
                             'os-begin_detaching')
@@ -298,8 +299,8 @@ class Contract:
         self.assert_refused(400, 'Unable to detach volume', self.nova.act, volume_id,
                             'os-begin_detaching')
 
-    def test_the_project_of_the_services(self):
-        """What nova-compute reads by itself: of every project, with what users do not see."""
+    def test_service_project_sees_volumes_of_all_projects(self):
+        """nova-compute reads volumes of each project, with keys that users do not see."""
         volume_id = self.a_volume()
         attachment_id, _ = self.nova.attach(volume_id, SERVER)
         for project in (nova_calls.SERVICE_PROJECT, nova_calls.ADMIN_PROJECT):
@@ -309,10 +310,10 @@ class Contract:
         self.nova.delete_attachment(attachment_id, nova_calls.SERVICE_PROJECT)
         self.assertEqual('available', self.status(volume_id))
 
-    def test_the_limits_that_a_snapshot_looks_at(self):
+    def test_snapshot_limits_shown(self):
         self.assertEqual({'maxTotalSnapshots': -1, 'totalSnapshotsUsed': 0}, self.nova.limits())
 
-    def test_what_users_of_novas_own_volume_calls_see(self):
+    def test_volume_proxy_lists_volumes_and_types(self):
         volume_id = self.a_volume()
         self.nova.attach(volume_id, SERVER)
         listed, = self.nova.ask('GET', '/volumes/detail')['volumes']
@@ -322,10 +323,10 @@ class Contract:
 
 
 class VolumeV3Test(Contract, unittest.TestCase):
-    """The catalog's ``volumev3``: the project stands in the address."""
+    """Contract with the catalog entry ``volumev3``, whose URL has the project."""
 
 
 class BlockStorageTest(Contract, unittest.TestCase):
-    """The catalog's ``block-storage``: only the token says which project."""
+    """Contract with the catalog entry ``block-storage``, where the token has the project."""
 
     WITH_PROJECT = False

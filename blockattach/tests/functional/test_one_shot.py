@@ -1,4 +1,4 @@
-"""A backend is repaired from outside, beside the one service that has it for itself."""
+"""One-shot reconcile of a backend beside the running volume service."""
 from concurrent import futures
 
 from blockattach.platform import failpoints
@@ -29,7 +29,7 @@ class OneShotTestCase(instances.WorldTestCase):
         self.steady = self.world.attached(self.volume, 'steady')
 
     def reconcile(self, dry_run=False):
-        """What the command does, which starts anew each time."""
+        """Run a one-shot reconcile as a new process of the command."""
         self.other.recovery.remember(shared=True)
         return self.other.one_shot.run(dry_run)
 
@@ -42,7 +42,7 @@ class OneShotTestCase(instances.WorldTestCase):
         return [(one.drift, one.outcome) for one in found]
 
     def rows(self):
-        """Everything in the database."""
+        """Return all rows of the database by table."""
         with self.world.database.reader() as reader:
             return {table.name: reader.execute(table.select()).all()
                     for table in models.metadata.sorted_tables}
@@ -53,7 +53,7 @@ class OneShotTestCase(instances.WorldTestCase):
 
 
 class FindingsTest(OneShotTestCase):
-    """What is found, and what comes of it."""
+    """Findings of a one-shot reconcile and their repair."""
 
     def setUp(self):
         super().setUp()
@@ -70,7 +70,7 @@ class FindingsTest(OneShotTestCase):
         self.target.export(self.world.backend.export_of(self.unused))
         self.world.expire()
 
-    def test_a_look_changes_nothing(self):
+    def test_dry_run_reports_and_changes_nothing(self):
         rows, exports = self.rows(), self.target.exports()
         found = self.reconcile(dry_run=True)
         self.assertEqual(
@@ -81,7 +81,7 @@ class FindingsTest(OneShotTestCase):
         self.assertTrue(all(one.remains for one in found))
         self.assertEqual((rows, exports), (self.rows(), self.target.exports()))
 
-    def test_each_is_repaired(self):
+    def test_reconcile_repairs_each_finding(self):
         found = self.reconcile()
         self.assertEqual(
             ['attachment', 'grant', 'grant', 'stray_export', 'unused_export'],
@@ -93,7 +93,7 @@ class FindingsTest(OneShotTestCase):
         self.assertEqual([], self.reconcile())
         self.assert_undisturbed()
 
-    def test_what_cannot_be_repaired_is_left(self):
+    def test_reconcile_reports_failed_repair(self):
         self.target.faults.plan('revoke', faults.Fault.UNCERTAIN_BEFORE)
         found = self.reconcile()
         remaining = [one for one in found if one.remains]
@@ -102,7 +102,7 @@ class FindingsTest(OneShotTestCase):
         self.reconcile()
         self.assert_undisturbed()
 
-    def test_an_attachment_whose_volume_is_gone(self):
+    def test_reconcile_removes_attachments_of_deleted_volume(self):
         self.reconcile()
         rows = self.world.rows(self.volume)
         with self.world.database.writer() as writer:
@@ -117,7 +117,7 @@ class FindingsTest(OneShotTestCase):
 
 
 class ExclusionTest(OneShotTestCase):
-    """The service takes no lease; a one-shot reconcile does."""
+    """One-shot reconcile, which takes leases, beside a service that takes none."""
 
     def stopped_at(self, point):
         barrier = barriers.Barrier()
@@ -125,7 +125,7 @@ class ExclusionTest(OneShotTestCase):
         self.addCleanup(barrier.open)
         return barrier
 
-    def test_what_the_service_is_at_is_left_alone(self):
+    def test_reconcile_skips_pair_under_work_of_service(self):
         barrier = self.stopped_at('volume.attachments.after_grant')
         coming = self.begin(self.world.create, self.volume, 'a')
         self.assertTrue(barrier.reached.wait(instances.WAIT_SECONDS))
@@ -139,7 +139,7 @@ class ExclusionTest(OneShotTestCase):
         self.world.instance.look()
         self.assert_undisturbed()
 
-    def test_the_service_waits_for_a_one_shot_reconcile_of_a_pair(self):
+    def test_service_waits_for_reconcile_of_pair(self):
         self.strange(self.volume, instances.initiator_of('a'))
         held = self.target.faults.hold('revoke', once=True)
         repairing = self.begin(self.reconcile)
@@ -154,7 +154,7 @@ class ExclusionTest(OneShotTestCase):
         self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_undisturbed()
 
-    def test_the_comparison_of_the_service_waits_for_nobody(self):
+    def test_repair_pass_of_service_skips_pair_under_reconcile(self):
         self.strange(self.volume)
         held = self.target.faults.hold('revoke', once=True)
         repairing = self.begin(self.reconcile)
@@ -167,7 +167,7 @@ class ExclusionTest(OneShotTestCase):
         repairing.result(instances.WAIT_SECONDS)
         self.assert_undisturbed()
 
-    def test_the_service_waits_for_a_one_shot_reconcile_of_a_volume(self):
+    def test_service_waits_for_reconcile_of_volume(self):
         unused = self.world.volume()
         self.target.export(self.world.backend.export_of(unused))
         held = self.target.faults.hold('unexport', once=True)
@@ -181,7 +181,7 @@ class ExclusionTest(OneShotTestCase):
         self.assertEqual(S.CONNECTED, coming.result(instances.WAIT_SECONDS).state)
         self.assert_undisturbed()
 
-    def test_one_shot_reconciles_beside_live_work(self):
+    def test_reconcile_beside_live_work_disturbs_no_host(self):
         chance = self.random()
         hosts = [f'host-{number}' for number in range(4)]
 

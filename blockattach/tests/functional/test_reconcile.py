@@ -1,4 +1,4 @@
-"""What a death leaves half done, or is changed at the target, is repaired."""
+"""Repair of attachments after a process death, and of foreign changes at the target."""
 import functools
 import random
 import threading
@@ -24,12 +24,13 @@ A_MOMENT = 0.3
 
 
 class DeathTest(instances.WorldTestCase):
-    """An instance dies at each point; the next one goes on as if none had."""
+    """Death of an instance at each point of an operation, and recovery by the next one."""
 
     def each(self, points, begin):
-        """Let ``begin`` prepare and return an act; kill it at each point; then look once.
+        """Kill an operation at each point, run one pass, and yield the remaining attachments.
 
-        Yields what is left besides the first host's attachment.
+        :param begin: prepares a volume and returns the operation
+        :returns: each point with the attachments other than that of the first host
         """
         for point in points:
             volume = self.world.volume(multiattach=True)
@@ -49,13 +50,13 @@ class DeathTest(instances.WorldTestCase):
             self.assertEqual((RW, 1), self.world.granted(volume)[first.initiator], point)
             yield point, [row for row in rows if row != first]
 
-    def test_create(self):
-        """Nobody has learned of it: it goes."""
+    def test_create_withdrawn_after_death(self):
+        """No caller has learned the id of the attachment, so it is removed."""
         for point, remaining in self.each(('control.attachments.after_reserve', *CONNECTING),
                                           lambda volume: lambda: self.world.create(volume, 'a')):
             self.assertEqual([], remaining, point)
 
-    def test_update(self):
+    def test_update_finished_after_death(self):
         def begin(volume):
             row = self.world.reserve(volume)
             return lambda: self.world.update(row, 'a')
@@ -63,7 +64,7 @@ class DeathTest(instances.WorldTestCase):
             self.assertEqual(
                 [(S.CONNECTED, 'a')], [(row.state, row.host) for row in remaining], point)
 
-    def test_update_to_another_host(self):
+    def test_update_to_other_host_finished_after_death(self):
         def begin(volume):
             row = self.world.attached(volume, 'old')
             return lambda: self.world.update(row, 'new')
@@ -71,14 +72,14 @@ class DeathTest(instances.WorldTestCase):
             self.assertEqual([(S.CONNECTED, 'new')],
                              [(row.state, row.host) for row in remaining], point)
 
-    def test_delete(self):
+    def test_delete_finished_after_death(self):
         def begin(volume):
             row = self.world.attached(volume, 'a')
             return lambda: self.world.delete(row)
         for point, remaining in self.each(LEAVING, begin):
             self.assertEqual([], remaining, point)
 
-    def test_delete_of_one_that_changes_its_host(self):
+    def test_delete_during_host_change_finished_after_death(self):
         def begin(volume):
             row = self.world.attached(volume, 'old')
             self.world.target.faults.plan('grant', faults.Fault.UNCERTAIN_AFTER)
@@ -87,7 +88,7 @@ class DeathTest(instances.WorldTestCase):
         for point, remaining in self.each(LEAVING, begin):
             self.assertEqual([], remaining, point)
 
-    def test_delete_of_a_writer_beside_a_reader(self):
+    def test_delete_of_writer_beside_reader_finished_after_death(self):
         def begin(volume):
             self.world.create(volume, 'a', RO)
             row = self.world.create(volume, 'a', RW)
@@ -95,7 +96,7 @@ class DeathTest(instances.WorldTestCase):
         for point, remaining in self.each(LEAVING, begin):
             self.assertEqual([RO], [row.mode for row in remaining], point)
 
-    def test_a_death_during_recovery(self):
+    def test_death_during_recovery_recovered(self):
         row = self.world.reserve(self.world.volume())
         for _ in range(3):
             self.arm('volume.attachments.after_grant')
@@ -124,7 +125,7 @@ class TamperedTest(instances.WorldTestCase):
         self.export = self.world.backend.export_of(self.volume)
 
     def assert_repaired(self):
-        """In one pass, and nobody else's session was touched."""
+        """Check that one pass repairs the target and touches no other session."""
         self.world.instance.look()
         self.assert_agree()
         self.assertEqual((RW, 1), self.world.granted(self.volume)[self.steady.initiator])
@@ -134,35 +135,35 @@ class TamperedTest(instances.WorldTestCase):
         self.world.target.grant(self.export, connection.Grant(
             self.volume.id, initiator, mode, connection.Credential('u', 'p'), alias))
 
-    def test_a_grant_was_taken_away(self):
+    def test_revoked_grant_restored(self):
         self.world.target.revoke(self.volume.id, self.row.initiator)
         self.assert_repaired()
 
-    def test_a_grant_was_added(self):
+    def test_foreign_grant_revoked(self):
         self.grant('iqn.2026-01.org.example:stranger', RW, '-stranger')
         self.assert_repaired()
 
-    def test_a_mode_was_changed(self):
+    def test_changed_grant_mode_restored(self):
         known = self.grants[self.row.initiator]
         self.world.target.grant(self.export, connection.Grant(
             known.volume_id, known.initiator, RW, known.credential, known.alias))
         self.assert_repaired()
 
-    def test_a_credential_was_changed(self):
+    def test_changed_credential_restored(self):
         known = self.grants[self.row.initiator]
         self.grant(known.initiator, known.mode, known.alias)
         self.assert_repaired()
         self.assertEqual(RO, self.world.target.log_in(known.volume_id, known.initiator,
                                                       known.credential))
 
-    def test_an_export_of_no_volume(self):
+    def test_export_of_unknown_volume_removed(self):
         self.world.target.export(connection.Export('no-such-volume', 'n', '/dev/null', 1))
         self.assert_repaired()
         self.assertEqual({self.volume.id},
                          {export.volume_id for export in self.world.target.exports()})
 
-    def test_another_backend_shares_the_target(self):
-        """Neither takes the other's volumes for its own, or for nobody's."""
+    def test_exports_of_other_backend_on_target_kept(self):
+        """Each backend takes the exports of the other one neither as its own nor as unknown."""
         other = instances.Instance(self.world, 'storage-1@other')
         self.addCleanup(other.repairer.stop)
         self.world.target.export(self.world.backend.export_of(self.world.volume()))
@@ -174,12 +175,12 @@ class TamperedTest(instances.WorldTestCase):
         other.truth.repair()
         self.assertEqual(offered, self.world.target.exports())
 
-    def test_everything_was_lost(self):
+    def test_lost_target_state_restored(self):
         self.world.target.lose_everything()
         self.world.instance.look()
         self.assert_agree()
 
-    def test_an_export_that_nobody_uses(self):
+    def test_unused_export_removed_by_second_pass(self):
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
         for _ in range(2):
@@ -187,8 +188,8 @@ class TamperedTest(instances.WorldTestCase):
             self.world.instance.look()
         self.assertNotIn(volume.id, [one.volume_id for one in self.world.target.exports()])
 
-    def test_an_export_that_nobody_uses_until_now(self):
-        """It is taken away at the moment in which somebody comes."""
+    def test_unused_export_removed_while_host_attaches(self):
+        """The export is being removed when a host attaches the volume."""
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
         self.world.instance.look()
@@ -204,15 +205,15 @@ class TamperedTest(instances.WorldTestCase):
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
-    def test_an_export_that_somebody_uses_since_the_look(self):
+    def test_export_used_since_pass_kept(self):
         volume = self.world.volume()
         row = self.world.attached(volume, 'a')
         self.world.instance.truth.unexport_unused(volume.id)
         self.assertEqual({row.initiator: (RW, 1)}, self.world.granted(volume))
         self.assert_agree()
 
-    def test_an_export_of_which_a_member_of_a_cluster_has_lost_its_lease(self):
-        """A host may have been granted since the pass found the export unused."""
+    def test_unused_export_kept_without_lease(self):
+        """Another cluster member may have granted a host since the export was found unused."""
         volume = self.world.volume()
         self.world.target.export(self.world.backend.export_of(volume))
         instance = instances.Instance(self.world, instances.HOST, 'one@fake')
@@ -228,7 +229,7 @@ class TamperedTest(instances.WorldTestCase):
     def offered(self):
         return {export.volume_id for export in self.world.target.exports()}
 
-    def test_one_slow_call_holds_nobody_else_up(self):
+    def test_slow_target_call_delays_no_other_repair(self):
         volume = self.world.volume()
         before = self.world.target.faults.calls['grant']
         free = self.world.target.faults.hold('grant')
@@ -250,7 +251,7 @@ class TamperedTest(instances.WorldTestCase):
 
 
 class BesideTest(instances.WorldTestCase):
-    """Passes beside live work break nothing of it."""
+    """Repair passes beside live attachments."""
 
     HOSTS = 6
     ROUNDS = 12
@@ -260,7 +261,7 @@ class BesideTest(instances.WorldTestCase):
         self.own, self.guard = {}, threading.Lock()
 
     @exhaustive.only
-    def test_passes_beside_live_work(self):
+    def test_repair_passes_disturb_no_live_attachment(self):
         seed = self.random()
         volumes = [self.world.volume(multiattach=True) for _ in range(3)]
         steady = [self.world.attached(volume, 'steady') for volume in volumes]
@@ -285,7 +286,7 @@ class BesideTest(instances.WorldTestCase):
         self.assert_agree()
 
     def work(self, host, chance, volumes):
-        """One host comes and goes; a host that was answered as connected can log in and stays."""
+        """Attach and detach volumes on one host, which can log in once it is connected."""
         for _ in range(self.ROUNDS):
             volume = chance.choice(volumes)
             # Also a volume that nobody else uses: its export comes and goes with it.

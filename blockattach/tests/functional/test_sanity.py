@@ -1,4 +1,4 @@
-"""`blockattach-sanity` as it is typed: every case against the service, and what may go wrong."""
+"""Command `blockattach-sanity`: each case against the service, and errors of its use."""
 import json
 import pathlib
 import tempfile
@@ -25,7 +25,7 @@ class SanityTest(base.StackTestCase):
             *arguments], {'NO_PROXY': '127.0.0.1'})
 
     @exhaustive.only
-    def test_every_case_passes_and_everything_is_removed(self):
+    def test_sanity_passes_and_removes_its_resources(self):
         service = self.a_stack(settings=SETTINGS)
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / 'outcomes.json'
@@ -41,7 +41,7 @@ class SanityTest(base.StackTestCase):
         self.assertEqual([], [kind['name'] for kind in api.list('volume_types', '/types')
                               if kind['name'].startswith('sanity-')])
 
-    def test_what_cannot_be_tried_is_said_in_a_line(self):
+    def test_sanity_with_invalid_arguments_exits_with_2(self):
         for arguments, words in (
                 ((), 'specify a cloud'), (('--only', '('), 'regular expression'),
                 (('--only', 'no such case'), 'no case matches'),
@@ -52,7 +52,7 @@ class SanityTest(base.StackTestCase):
                 self.assertIn(words, done.errors)
                 self.assertEqual('', done.output)
 
-    def test_sentences_are_listed(self):
+    def test_sanity_list_prints_sentences(self):
         done = commands.run('blockattach-sanity', ['--list', '--only', 'join at once'], {})
         self.assertEqual(0, done.status)
         self.assertIn('  Sixteen hosts join at once\n', done.output)

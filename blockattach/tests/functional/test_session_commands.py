@@ -1,6 +1,6 @@
-"""`openstack volume host session list` and `clean`: which sessions of this host nothing needs.
+"""Commands `openstack volume host session list` and `clean`.
 
-A folder that looks like the kernel's says which there are.
+A folder with the layout of the kernel's stands in for the sessions of the host.
 """
 import json
 import pathlib
@@ -20,7 +20,7 @@ class SessionCommandsTestCase(test_host_commands.HostCommandsTestCase):
         self.kernel = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def session(self, number, target, devices=(), address='192.0.2.1', state='LOGGED_IN'):
-        """A session as the kernel shows it."""
+        """Add an iSCSI session with the layout of the kernel."""
         folder = self.kernel / 'iscsi_session' / f'session{number}'
         folder.mkdir(parents=True)
         (folder / 'targetname').write_text(f'{target}\n')
@@ -37,8 +37,9 @@ class SessionCommandsTestCase(test_host_commands.HostCommandsTestCase):
         return json.loads(self.call('session_list', '-f', 'json', *arguments))
 
     def three(self):
-        """One that is used, one that is stale, one of a volume that is not there; and the
-        attachment that the first one serves.
+        """Add a used session, a stale one, and one of an unknown volume.
+
+        :returns: the id of the attachment that the first session serves
         """
         made = self.other()
         self.stale, self.gone = self.volume().id, str(uuid.uuid4())
@@ -51,10 +52,10 @@ class SessionCommandsTestCase(test_host_commands.HostCommandsTestCase):
 
 class ListTest(SessionCommandsTestCase):
 
-    def test_no_session(self):
+    def test_session_list_without_sessions_is_empty(self):
         self.assertEqual([], self.shown())
 
-    def test_each_with_its_use(self):
+    def test_session_list_shows_use(self):
         made = self.three()
         used, stale, gone = self.shown()
         self.assertEqual(TITLES, list(used))
@@ -66,7 +67,7 @@ class ListTest(SessionCommandsTestCase):
             gone[title] for title in ('Use', 'Volume ID', 'Devices', 'Portal')])
         self.assertEqual([2, 3], [row['Session'] for row in self.shown('--stale')])
 
-    def test_attachments_of_another_initiator_are_not_of_this_host(self):
+    def test_session_list_ignores_attachments_of_other_initiator(self):
         self.three()
         self.brick.name += '-renamed'
         self.assertEqual(['stale', 'stale', 'unknown'], [row['Use'] for row in self.shown()])
@@ -78,10 +79,10 @@ class CleanTest(SessionCommandsTestCase):
         return self.call('session_clean', *arguments)
 
     def ended(self):
-        """What os-brick was asked to end."""
+        """Return the connection information that os-brick was asked to disconnect."""
         return self.brick.given.get('disconnect', (None, None))[1]
 
-    def test_only_what_nothing_needs_is_ended(self):
+    def test_session_clean_ends_stale_session_only(self):
         self.three()
         self.assertEqual(f'Session 2 with {PREFIX}{self.stale} ended.\n', self.clean())
         self.assertEqual(1, self.acts().count('disconnect'))
@@ -89,13 +90,13 @@ class CleanTest(SessionCommandsTestCase):
             {'target_iqn': f'{PREFIX}{self.stale}', 'target_portal': '192.0.2.1:3260',
              'target_lun': 1, 'target_discovered': False, 'volume_id': self.stale}, self.ended())
 
-    def test_what_the_service_does_not_show_if_that_is_wanted(self):
+    def test_session_clean_with_unknown_ends_unknown_session(self):
         self.three()
         self.assertIn('Session 3 with', self.clean('--unknown'))
         self.assertEqual(2, self.acts().count('disconnect'))
         self.assertEqual('[2001:db8::1]:3260', self.ended()['target_portal'])
 
-    def test_what_is_mounted_stays_and_keeps_no_other(self):
+    def test_session_clean_continues_after_device_in_use(self):
         self.session(1, f'{PREFIX}{self.of.id}', [(1, 'sdb')])
         self.session(2, f'{PREFIX}{self.volume().id}', [(1, 'sdc')])
         self.brick.is_busy = True
@@ -104,6 +105,6 @@ class CleanTest(SessionCommandsTestCase):
                                     r'Failed to end session 2: ')
         self.assertNotIn('disconnect', self.acts())
 
-    def test_it_needs_root(self):
+    def test_session_clean_without_root_refused(self):
         self.user = 1000
         self.refused('Only root can connect volumes', self.clean)

@@ -1,4 +1,4 @@
-"""Work that takes long: nothing waits for it, and it ends with its process."""
+"""Long-running work, which delays no other work and stops with its process."""
 import threading
 import uuid
 
@@ -14,7 +14,7 @@ from blockattach.tests.functional import instances
 
 
 class Acts:
-    """Each act is a function; of a slow one, the rest."""
+    """Work whose operations are functions, with the long-running part in ``slow``."""
 
     def __init__(self):
         self.quick, self.slow = {}, {}
@@ -58,7 +58,7 @@ class SlowWorkTest(instances.WorldTestCase):
     def of(self, claim):
         return db_work.of_resource(self.database, 'thing', claim.resource_id)
 
-    def test_it_holds_nothing_up(self):
+    def test_slow_work_delays_no_quick_work(self):
         running, free, begun = self.runner(), threading.Event(), threading.Event()
         self.addCleanup(free.set)
         long, other, quick = (self.begin_work() for _ in range(3))
@@ -80,7 +80,7 @@ class SlowWorkTest(instances.WorldTestCase):
         free.set()
         self.wait_for(lambda: done == ['long', 'other'] and not running.held())
 
-    def test_it_is_renewed_while_it_goes_on(self):
+    def test_slow_work_deadline_renewed(self):
         running, free, begun = self.runner(), threading.Event(), threading.Event()
         self.addCleanup(free.set)
         long = self.begin_work()
@@ -93,7 +93,7 @@ class SlowWorkTest(instances.WorldTestCase):
         running.renew()
         self.assertLess(self.of(long).overdue, 0)
 
-    def test_what_was_found_is_handed_on_too(self):
+    def test_resumed_slow_work_handed_to_slow_thread(self):
         running, free = self.runner(), threading.Event()
         self.addCleanup(free.set)
         long = self.begin_work()
@@ -103,14 +103,14 @@ class SlowWorkTest(instances.WorldTestCase):
         self.assertFalse(running.resume(self.of(long)))
         self.assertEqual([long.resource_id], [one.resource_id for one in running.held()])
 
-    def test_without_threads_for_it_it_is_waited_for(self):
+    def test_slow_work_without_slow_threads_runs_inline(self):
         running, long, done = self.runner(slow=0), self.begin_work(), []
         self.acts.slow[long.resource_id] = lambda: done.append(1)
         self.world.expire()
         self.assertTrue(running.resume(self.of(long)))
         self.assertEqual([1], done)
 
-    def test_a_copy_ends_with_the_process_and_is_due_at_once(self):
+    def test_slow_work_interrupted_by_stop_due_at_once(self):
         running, begun = self.runner(), threading.Event()
         first, second = self.begin_work(), self.begin_work()
         copied = self.pace.of('a-volume', lambda: True)
@@ -126,7 +126,7 @@ class SlowWorkTest(instances.WorldTestCase):
             self.assertEqual((None, None), (found.owner, found.error))
             self.assertGreater(found.overdue, 0)
 
-    def test_it_fails_as_any_work(self):
+    def test_failed_slow_work_calls_failure_handler(self):
         running, long, failed = self.runner(), self.begin_work(), []
         self.acts.quick['failed'] = failed.append
 

@@ -1,6 +1,4 @@
-"""Snapshots are made and removed, and volumes reverted, while something fails or dies: all agrees
-in the end.
-"""
+"""Creation and deletion of snapshots, and reverts, under faults and process deaths."""
 from blockattach.platform import failpoints
 from blockattach.storage import errors
 from blockattach.storage.db import work
@@ -19,12 +17,12 @@ class SnapshotCase(instances.WorldTestCase):
         self.volume = self.world.volume()
 
     def ask(self, volume=None):
-        """A snapshot that nobody has made yet."""
+        """Create the row of a snapshot that the manager has not created yet."""
         return self.world.snapshot_control.create(self.world.caller, snapshots.Draft(
             volume or self.volume, make.PROJECT, make.USER, None, None, {}, True))
 
     def made(self):
-        """A snapshot that the store has."""
+        """Create a snapshot and wait until it is available."""
         found = self.ask()
         self.world.settle()
         self.assertEqual('available', self.status(found))
@@ -39,7 +37,7 @@ class SnapshotCase(instances.WorldTestCase):
             self.world.caller, snapshot_queries.get(self.world.database, snapshot.id), force)
 
     def dies_at(self, point, act):
-        """The same, and the next process goes on."""
+        """Run an operation that dies at a point, and let the next process resume it."""
         super().dies_at(point, act)
         self.world.start_instance()
         for _ in range(2):
@@ -49,7 +47,7 @@ class SnapshotCase(instances.WorldTestCase):
 
 class CreateTest(SnapshotCase):
 
-    def test_a_death_at_each_point(self):
+    def test_create_snapshot_resumed_after_death_at_each_point(self):
         for number, point in enumerate((
                 'control.snapshots.after_create', 'work.snapshot.create.before',
                 'volume.snapshots.before_create', 'backend.store.create_snapshot.before',
@@ -62,7 +60,7 @@ class CreateTest(SnapshotCase):
                 self.assertEqual(['available'] * number, [one.status for one in found])
                 self.assert_agree()
 
-    def test_what_cannot_be_removed_is_made_in_the_end(self):
+    def test_uncertain_create_snapshot_finished_later(self):
         found = self.ask()
         self.world.store.faults.plan('create_snapshot', faults.Fault.UNCERTAIN_AFTER)
         self.world.store.faults.plan('delete_snapshot', faults.Fault.UNCERTAIN_BEFORE)
@@ -73,7 +71,7 @@ class CreateTest(SnapshotCase):
         self.assertEqual('available', self.status(found))
         self.assert_agree()
 
-    def test_while_its_volume_is_attached(self):
+    def test_create_snapshot_of_attached_volume(self):
         row = self.world.attached(self.volume, 'one')
         found = self.made()
         self.assertEqual(['available', 'in-use'], [
@@ -81,7 +79,7 @@ class CreateTest(SnapshotCase):
         self.world.delete(row)
         self.assert_agree()
 
-    def test_it_is_deleted_by_force_while_it_is_made(self):
+    def test_force_delete_during_create_snapshot(self):
         found = self.ask()
         self.world.instance.work.settle()
         self.arm('volume.snapshots.after_create', lambda: self.delete(found, force=True))
@@ -91,8 +89,8 @@ class CreateTest(SnapshotCase):
         self.assertEqual('gone', self.status(found))
         self.assert_agree()
 
-    def test_it_is_taken_away_while_it_is_made(self):
-        """What its maker has made is removed."""
+    def test_cancelled_create_snapshot_removes_copy(self):
+        """The manager removes the snapshot that it has created since."""
         found = self.ask()
 
         def cancel():
@@ -108,7 +106,7 @@ class CreateTest(SnapshotCase):
         self.assert_agree()
 
 
-    def test_its_copy_ends_with_the_process_and_the_next_one_makes_it(self):
+    def test_create_snapshot_stopped_with_process_resumed_by_next(self):
         found = self.ask()
         self.arm('volume.snapshots.before_create', self.world.instance.runner.stop)
         self.world.settle()
@@ -121,8 +119,8 @@ class CreateTest(SnapshotCase):
         self.assertEqual('available', self.status(found))
         self.assert_agree()
 
-    def test_its_copy_ends_once_another_process_has_the_work(self):
-        """Whatever has been made is left to that process."""
+    def test_create_snapshot_taken_over_leaves_copy_to_other_process(self):
+        """The copy that exists by then is left to the process that took the work."""
         found = self.ask()
 
         def lose():
@@ -135,7 +133,7 @@ class CreateTest(SnapshotCase):
         self.assertEqual('creating', self.status(found))
         self.assertIn(f'snapshot-{found.id}', self.world.store.sizes())
 
-    def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
+    def test_cancelled_create_snapshot_not_removable_removed_later(self):
         found = self.ask()
 
         def take_away():
@@ -153,7 +151,7 @@ class CreateTest(SnapshotCase):
 
 class DeleteTest(SnapshotCase):
 
-    def test_a_death_at_each_point(self):
+    def test_delete_snapshot_resumed_after_death_at_each_point(self):
         for point in ('control.snapshots.after_delete', 'work.snapshot.delete.before',
                       'backend.store.delete_snapshot.before',
                       'backend.store.delete_snapshot.after', 'volume.snapshots.after_delete',
@@ -164,7 +162,7 @@ class DeleteTest(SnapshotCase):
                 self.assertEqual('gone', self.status(found))
                 self.assert_agree()
 
-    def test_a_death_at_each_point_with_its_volume(self):
+    def test_cascade_delete_resumed_after_death_at_each_point(self):
         for point in ('control.volumes.after_delete', 'volume.volumes.after_unexport',
                       'volume.snapshots.after_delete_of', 'db.snapshots.deleted_with.after',
                       'volume.volumes.after_delete'):
@@ -177,7 +175,7 @@ class DeleteTest(SnapshotCase):
                 self.assertRaises(errors.VolumeNotFound, self.world.shown, self.volume)
                 self.assert_agree()
 
-    def test_cancelled_it_is_what_it_was(self):
+    def test_cancelled_delete_snapshot_available_again(self):
         found = self.made()
         self.delete(found)
         waiting = work.of_resource(self.world.database, 'snapshot', found.id)
@@ -186,7 +184,7 @@ class DeleteTest(SnapshotCase):
         self.assertEqual('available', self.status(found))
         self.assert_agree()
 
-    def test_cancelled_its_volume_keeps_it(self):
+    def test_cancelled_cascade_delete_keeps_snapshot(self):
         found = self.made()
         self.world.volume_control.delete(self.world.caller, self.volume, cascade=True)
         waiting = work.of_resource(self.world.database, 'volume', self.volume.id)
@@ -203,7 +201,7 @@ class RevertTest(SnapshotCase):
     def revert(self, snapshot):
         self.world.snapshot_control.revert(self.world.caller, self.volume, snapshot.id)
 
-    def test_a_death_at_each_point(self):
+    def test_revert_resumed_after_death_at_each_point(self):
         found = self.made()
         for point in ('control.snapshots.after_revert', 'work.volume.revert.before',
                       'volume.reverts.before_revert', 'backend.store.revert.before',
@@ -214,7 +212,7 @@ class RevertTest(SnapshotCase):
                 self.assertEqual('available', self.world.shown(self.volume).status)
                 self.assert_agree()
 
-    def test_its_copy_ends_with_the_process_and_the_next_one_goes_on(self):
+    def test_revert_stopped_with_process_resumed_by_next(self):
         self.revert(self.made())
         self.arm('volume.reverts.before_revert', self.world.instance.runner.stop)
         self.world.settle()
@@ -226,7 +224,7 @@ class RevertTest(SnapshotCase):
         self.assertEqual('available', self.world.shown(self.volume).status)
         self.assert_agree()
 
-    def test_an_uncertain_one_is_repeated(self):
+    def test_uncertain_revert_repeated(self):
         found = self.made()
         self.revert(found)
         self.world.store.faults.plan('revert', faults.Fault.UNCERTAIN_AFTER)
@@ -236,7 +234,7 @@ class RevertTest(SnapshotCase):
         self.assertEqual('available', self.world.shown(self.volume).status)
         self.assertEqual(2, self.world.store.faults.calls['revert'])
 
-    def test_cancelled_the_volume_is_as_it_is(self):
+    def test_cancelled_revert_leaves_volume_available(self):
         self.revert(self.made())
         work_ends.cancel(self.world.database, work.of_resource(
             self.world.database, 'volume', self.volume.id))

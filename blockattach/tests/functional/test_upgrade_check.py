@@ -1,4 +1,4 @@
-"""``blockattach-status upgrade check`` as an operator runs it, before, during and after one."""
+"""Command ``blockattach-status upgrade check`` before, during and after an upgrade."""
 import json
 import pathlib
 import tempfile
@@ -25,7 +25,9 @@ BEFORE = history.RELEASES[-1].name
 
 
 class CheckTestCase(base.StackTestCase):
-    """``settings`` are variables of the environment, by the name of the option; ``code`` as in
+    """Test case that runs the command on a database of its own.
+
+    ``settings`` are environment variables by the name of the option. ``code`` is as in
     `commands.run`.
     """
 
@@ -52,7 +54,7 @@ class CheckTestCase(base.StackTestCase):
         self.assertEqual(0, done.status, done)
 
     def check(self, status, **expected):
-        """The exit status, and the results that are not a success: name to words."""
+        """Check the exit status, and the details of each check that is no success."""
         done = self.run_command('blockattach-status', 'upgrade', 'check', '--json')
         found = {one['check']: one for one in json.loads(done.output)['checks']}
         self.assertEqual([name for name, _ in upgrade_checks.CHECKS], list(found))
@@ -65,7 +67,7 @@ class CheckTestCase(base.StackTestCase):
             self.assertIn(words, wrong[name])
 
     def configure(self, text):
-        """A file, which is read where no other is named."""
+        """Write the configuration file of the state path and return its path."""
         file = self.state / 'blockattach.conf'
         file.write_text(text, 'utf-8')
         self.settings['DEFAULT__STATE_PATH'] = str(self.state)
@@ -80,7 +82,7 @@ class CheckTestCase(base.StackTestCase):
         self.assertIn(words, found[name])
 
     def rows(self):
-        """The rows as a process sees them that uses the same files."""
+        """Open the database as a process that uses the same files."""
         opened = storage_db.Database(database.open_engine(self.fixture.url),
                                  key_file.KeyFile(str(self.state / 'seal.key')), clock.Clock())
         self.addCleanup(opened.close)
@@ -92,7 +94,7 @@ class CheckTestCase(base.StackTestCase):
 
 
 class UpgradeTest(CheckTestCase):
-    """From this release to the next one."""
+    """Upgrade to the next release."""
 
     def setUp(self):
         super().setUp()
@@ -103,7 +105,7 @@ class UpgradeTest(CheckTestCase):
         self.code = next_release.make(str(self.state / 'next'))
 
     @exhaustive.only
-    def test_from_its_beginning_to_its_end(self):
+    def test_upgrade_check_at_each_step_of_upgrade(self):
         later = dict.fromkeys(LATER, 'requires the expanded schema')
         self.check(2, Schema='blockattach-manage db sync --expand', **later)
         self.manage('db', 'sync', '--expand')
@@ -131,27 +133,27 @@ class UpgradeTest(CheckTestCase):
         self.assertEqual(0, said.status)
         self.assertEqual(len(upgrade_checks.CHECKS), said.output.count('Result: Success'))
 
-    def test_the_name_that_the_release_before_gave_an_option(self):
+    def test_renamed_option_is_failure_after_upgrade(self):
         self.manage('db', 'sync')
         self.check_file(2, '[rpc]\nthreads = 3\n', 'Option names',
                         'threads has been renamed to rpc_threads')
 
 
 class FindingsTest(CheckTestCase):
-    """An installation that is up to date, but for one thing."""
+    """Up-to-date installation with a single finding."""
 
     def setUp(self):
         super().setUp()
         self.manage('db', 'sync')
         self.check(0)
 
-    def test_a_database_of_a_newer_release(self):
+    def test_schema_of_newer_release_is_failure(self):
         self.change(self.rows(), "UPDATE alembic_version SET version_num = '9999' "
                                  "WHERE version_num = '1000'")
         later = dict.fromkeys(LATER, 'requires the expanded schema')
         self.check(2, Schema='at revision 9999 of a newer release', **later)
 
-    def test_the_database_of_servers(self):
+    def test_outdated_compute_database_is_failure(self):
         self.settings['COMPUTE__CONNECTION'] = f'sqlite:///{self.state}/servers.sqlite'
         self.check(2, Compute_schema='run blockattach-manage compute_db sync')
         self.manage('compute_db', 'sync')
@@ -159,11 +161,11 @@ class FindingsTest(CheckTestCase):
         self.settings['COMPUTE__CONNECTION'] = f'sqlite:///{self.state}/nowhere/servers.sqlite'
         self.check(2, Compute_schema='[compute] connection')
 
-    def test_a_release_that_never_was(self):
+    def test_unknown_rpc_release_is_failure(self):
         self.settings['RPC__RELEASE'] = '7.0'
         self.check(2, RPC_release="'7.0'")
 
-    def test_keys(self):
+    def test_wrong_or_missing_sealing_key_is_failure(self):
         rows = self.rows()
         make.attachment(rows, make.volume(rows), with_connector=make.connector('iqn.1'))
         self.check(0)
@@ -192,7 +194,7 @@ class FindingsTest(CheckTestCase):
         self.check_file(2, text, 'Option names',
                         f'[DEFAULT] auth_strategy in {file} (set [api] auth_strategy instead)')
 
-    def test_rules_that_nobody_asks_for(self):
+    def test_unknown_policy_is_warning(self):
         file = self.state / 'policy.yaml'
         file.write_text('"volume:creat": "role:admin or rule:mine"\n"mine": "role:x"\n', 'utf-8')
         self.settings['OSLO_POLICY__POLICY_FILE'] = str(file)
@@ -201,23 +203,23 @@ class FindingsTest(CheckTestCase):
         file.write_text('"volume:create": [', 'utf-8')
         self.check(2, Policy_file=str(file))
 
-    def test_a_policy_file_in_json(self):
+    def test_json_policy_file_is_failure(self):
         (self.state / 'policy.json').write_text('{}', 'utf-8')
         self.settings['OSLO_POLICY__POLICY_FILE'] = str(self.state / 'policy.json')
         self.check(2, Policy_file='JSON-formatted')
 
-    def test_queues(self):
+    def test_classic_queues_and_second_transport_are_warnings(self):
         self.settings['DEFAULT__TRANSPORT_URL'] = 'rabbit://host/?rabbit_quorum_queue=false'
         self.check(1, Message_bus='Disabled options: rabbit_quorum_queue. Classic')
         self.settings['DEFAULT__TRANSPORT_URL'] = 'rabbit://host/'
         self.settings['RPC__SECOND_TRANSPORT_URL'] = 'rabbit://other/'
         self.check(1, Message_bus='second_transport_url is still set')
 
-    def test_no_broker(self):
+    def test_bus_without_broker_passes(self):
         self.settings['DEFAULT__TRANSPORT_URL'] = 'http://'
         self.check(0)
 
-    def test_what_cannot_be_found_out_is_reported_in_a_line(self):
+    def test_failed_check_exits_with_255_and_one_line(self):
         for option, value, words in (
                 ('DATABASE__CONNECTION', 'sqlite:////nowhere/at/all', 'cannot use the database'),
                 ('RPC__THREADS', 'many', '[rpc] threads')):
@@ -235,7 +237,7 @@ class MysqlTest(CheckTestCase):
 
     kind = database.MYSQL
 
-    def test_text_and_a_bus_that_ends_within_the_process(self):
+    def test_character_set_and_inproc_bus_are_failures(self):
         self.manage('db', 'sync')
         self.check(0)
         self.change(self.rows(), 'ALTER TABLE messages CONVERT TO CHARACTER SET latin1')
@@ -247,6 +249,6 @@ class PostgresqlTest(CheckTestCase):
 
     kind = database.POSTGRESQL
 
-    def test_it_is_up_to_date(self):
+    def test_upgrade_check_passes_on_postgresql(self):
         self.manage('db', 'sync')
         self.check(0)

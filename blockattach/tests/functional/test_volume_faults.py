@@ -1,4 +1,4 @@
-"""Volumes are made and removed while something fails or dies: all agrees in the end."""
+"""Creation and deletion of volumes under faults and process deaths."""
 from concurrent import futures
 
 from blockattach.platform import failpoints
@@ -22,7 +22,7 @@ class VolumeCase(instances.WorldTestCase):
                     models.volumes.c.deleted.is_(False)))]
 
     def assert_only(self, *statuses):
-        """These volumes are there, and all that belongs to them, and nothing else."""
+        """Check that exactly volumes of these statuses exist and that all parts agree."""
         self.assertEqual(sorted(statuses), sorted(self.statuses()))
         self.assert_agree()
 
@@ -30,7 +30,7 @@ class VolumeCase(instances.WorldTestCase):
         return pools.get(self.world.database, instances.POOL, instances.LEASE_SECONDS).allocated_gb
 
     def look_everywhere(self):
-        """The manager, and a scheduler, once every deadline has passed."""
+        """Run the passes of the manager and of a scheduler after every deadline."""
         self.world.expire()
         self.world.waiting.look()
         self.world.settle()
@@ -42,7 +42,7 @@ class VolumeCase(instances.WorldTestCase):
 
 class CreateTest(VolumeCase):
 
-    def test_a_death_at_each_point(self):
+    def test_create_resumed_after_death_at_each_point(self):
         for point in ('control.volumes.after_create', 'scheduler.flows.after_claim',
                       'volume.volumes.before_create', 'volume.volumes.after_create'):
             with self.subTest(point):
@@ -52,7 +52,7 @@ class CreateTest(VolumeCase):
                 self.look_everywhere()
                 self.assert_only(*['available'] * (before + 1))
 
-    def test_each_fault_on_the_only_pool(self):
+    def test_create_fault_on_only_pool_ends_in_error(self):
         for fault in faults.Fault:
             with self.subTest(fault=fault):
                 made = self.world.ask_volume()
@@ -65,8 +65,8 @@ class CreateTest(VolumeCase):
                 self.world.volume_control.delete(self.world.caller, now)
                 self.assert_only()
 
-    def test_it_is_made_twice_at_once_and_fails_once(self):
-        """A message comes twice. What the other one made is not removed."""
+    def test_concurrent_create_failing_once_keeps_other_copy(self):
+        """A duplicate message must not remove the volume that the other one created."""
         made = self.world.ask_volume()
         self.world.work.settle()
         generation = self.world.shown(made).generation
@@ -87,7 +87,7 @@ class CreateTest(VolumeCase):
         self.assertIn(self.world.shown(made).status, ('available', 'error'))
         self.assert_agree()
 
-    def test_it_is_taken_away_while_it_is_made(self):
+    def test_create_given_up_during_create_removes_volume(self):
         made = self.world.ask_volume()
         self.world.work.settle()
 
@@ -106,8 +106,8 @@ class CreateTest(VolumeCase):
         generation = volumes.unclaim(self.world.database, made.id, now.generation, 60)
         work_ends.refuse(self.world.database, 'create', made.id, generation)
 
-    def test_it_is_taken_away_and_cannot_be_removed_at_once(self):
-        """What the manager made is removed when it can be (simulation seed 100)."""
+    def test_create_given_up_not_removable_removed_later(self):
+        """A later pass removes the volume from the store (simulation seed 100)."""
         made = self.world.ask_volume()
         self.world.work.settle()
         self.arm('volume.volumes.before_create', lambda: self.take_away(made))
@@ -120,8 +120,8 @@ class CreateTest(VolumeCase):
             self.assertEqual(left, len(self.world.store.sizes()))
         self.assert_only('error')
 
-    def test_it_is_taken_away_and_the_manager_dies(self):
-        """Its next instance removes what it made (simulation seed 100)."""
+    def test_create_given_up_removed_after_manager_death(self):
+        """The next instance removes the volume from the store (simulation seed 100)."""
         for force in (False, True):
             made = self.world.ask_volume()
             self.world.work.settle()
@@ -135,15 +135,15 @@ class CreateTest(VolumeCase):
             self.assert_only()
 
     def is_refused(self, made):
-        """The next try of what was made already."""
+        """Let the next attempt of a create be refused."""
         self.world.store.faults.plan('create', faults.Fault.REFUSED)
         self.world.look()
         self.world.settle()
         now = self.world.shown(made)
         self.assertEqual(('error', None), (now.status, now.pool))
 
-    def test_it_is_made_before_a_death_and_refused_after_it(self):
-        """A refusal says nothing of an earlier try (simulation seed 7000022)."""
+    def test_create_refused_after_death_removes_earlier_copy(self):
+        """A refusal does not tell about an earlier attempt (simulation seed 7000022)."""
         made = self.world.ask_volume()
         self.world.work.settle()
         self.dies_at('volume.volumes.after_create', lambda: None)
@@ -151,8 +151,8 @@ class CreateTest(VolumeCase):
         self.is_refused(made)
         self.assert_only('error')
 
-    def test_it_is_made_without_an_answer_and_refused_afterwards(self):
-        """The same in one instance, which cannot remove it at once (simulation seed 1000004)."""
+    def test_create_refused_after_uncertain_attempt_removes_copy(self):
+        """The instance cannot remove the earlier copy at once (simulation seed 1000004)."""
         made = self.world.ask_volume()
         self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
         self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)
@@ -165,8 +165,8 @@ class CreateTest(VolumeCase):
         self.world.look()
         self.assert_only()
 
-    def test_it_is_made_without_an_answer_and_taken_away_afterwards(self):
-        """Looks come by before that, and forget nothing (simulation seed 1272074101)."""
+    def test_create_given_up_after_uncertain_attempt_removes_copy(self):
+        """Passes in between do not forget the earlier copy (simulation seed 1272074101)."""
         made = self.world.ask_volume()
         self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_AFTER)
         self.world.store.faults.plan('delete', faults.Fault.UNCERTAIN_BEFORE)
@@ -179,8 +179,8 @@ class CreateTest(VolumeCase):
         self.assertEqual({}, self.world.store.sizes())
         self.assert_only('error')
 
-    def test_it_is_refused_and_nobody_hears_of_it(self):
-        """What was left over is removed all the same."""
+    def test_create_refused_without_scheduler_removes_copy(self):
+        """The copy of the earlier attempt is removed although no scheduler hears the refusal."""
         made = self.world.ask_volume()
         self.world.work.settle()
         self.dies_at('volume.volumes.after_create', lambda: None)
@@ -195,7 +195,7 @@ class CreateTest(VolumeCase):
         self.look_everywhere()
         self.assert_only('error')
 
-    def test_it_is_deleted_while_it_is_made(self):
+    def test_force_delete_during_create(self):
         made = self.world.ask_volume()
         self.world.work.settle()
 
@@ -207,8 +207,8 @@ class CreateTest(VolumeCase):
         self.world.settle()
         self.assert_only()
 
-    def test_the_manager_is_silent_but_works(self):
-        """It took the volume on, and nobody heard of it: what it makes is removed."""
+    def test_create_by_unanswering_manager_removed(self):
+        """The manager accepted the work without an answer, so its volume is removed."""
         made = self.world.ask_volume()
         self.world.managers.add(instances.HOST, Silent(self.world.instance.manager))
         self.world.settle()
@@ -216,7 +216,7 @@ class CreateTest(VolumeCase):
         self.assert_only('error')
         self.assertEqual(0, self.allocated())
 
-    def test_the_manager_finishes_before_its_silence_is_noticed(self):
+    def test_create_finished_before_timeout_is_available(self):
         made = self.world.ask_volume()
         self.world.managers.add(instances.HOST, Silent(self.world.instance.manager,
                                                        self.world.instance.work.settle))
@@ -224,8 +224,8 @@ class CreateTest(VolumeCase):
         self.assertEqual('available', self.world.shown(made).status)
         self.assert_only('available')
 
-    def test_the_request_is_lost_on_its_way(self):
-        """No broker takes it. The volume was promised: its deadline brings it back."""
+    def test_lost_create_request_resumed_at_deadline(self):
+        """The create was accepted, so a scheduler resumes it at its deadline."""
         self.world.scheduler.stop()
         made = self.world.ask_volume()
         self.assertEqual('creating', made.status)
@@ -239,7 +239,7 @@ class DeleteTest(VolumeCase):
     def delete(self, volume):
         self.world.volume_control.delete(self.world.caller, self.world.shown(volume))
 
-    def test_a_death_at_each_point(self):
+    def test_delete_resumed_after_death_at_each_point(self):
         for point in ('control.volumes.after_delete', 'volume.volumes.after_unexport',
                       'volume.volumes.after_delete'):
             with self.subTest(point):
@@ -251,7 +251,7 @@ class DeleteTest(VolumeCase):
                 self.assert_only()
                 self.assertEqual((), self.world.target.exports())
 
-    def test_each_fault_at_each_step(self):
+    def test_delete_fault_at_each_step(self):
         for driver, method in (('target', 'unexport'), ('store', 'delete')):
             for fault in (faults.Fault.REFUSED, faults.Fault.UNCERTAIN_BEFORE,
                           faults.Fault.UNCERTAIN_AFTER):
@@ -271,7 +271,7 @@ class DeleteTest(VolumeCase):
                     self.assert_only()
                     self.assertEqual(0, self.allocated())
 
-    def test_nobody_hears_of_it(self):
+    def test_delete_without_manager_resumed_by_pass(self):
         volume = self.world.volume()
         self.world.managers.remove(instances.HOST)
         self.delete(volume)
@@ -281,7 +281,7 @@ class DeleteTest(VolumeCase):
         self.wait_for(lambda: self.world.instance.look() > 0)
         self.assert_only()
 
-    def test_deleted_and_attached_at_once(self):
+    def test_concurrent_delete_and_attach_reject_one(self):
         for _ in range(10):
             volume = self.world.volume()
             answers = self.at_once(lambda volume=volume: self.delete(volume),
@@ -292,7 +292,7 @@ class DeleteTest(VolumeCase):
             self.assertEqual(1, sum(refused), answers)
             self.assert_agree()
 
-    def test_many_come_and_go(self):
+    def test_random_creates_and_deletes_agree(self):
         seed = self.random()
         kept = [self.world.volume() for _ in range(3)]
         for _ in range(20):
@@ -312,7 +312,7 @@ class DeleteTest(VolumeCase):
 
 
 class Silent:
-    """Stands before a manager: it takes a volume on, and no answer comes."""
+    """Manager that accepts work while its answer is lost."""
 
     def __init__(self, endpoint, meanwhile=lambda: None):
         self._endpoint = endpoint

@@ -1,4 +1,4 @@
-"""A volume service starts and stops whole: nothing of it is left running, whatever fails."""
+"""Start and stop of a volume service, which leaves nothing running when a part fails."""
 import functools
 import itertools
 import queue
@@ -31,7 +31,7 @@ SECONDS = polling.LIMIT
 
 
 class Daemon:
-    """A target in a process of its own, around the one in memory."""
+    """Target with a process of its own, around the target in memory."""
 
     def __init__(self, target, running=False):
         self._target = target
@@ -61,7 +61,7 @@ class Daemon:
         self._has_process = self._running = False
 
     def refuse(self):
-        """Be gone, and not to be had again."""
+        """Stop, and fail each start from now on."""
         self.fault, self._refuses = errors.ConfigurationError(reason='as planned'), True
         self.stop()
 
@@ -70,7 +70,7 @@ class Daemon:
 
 
 class Wiper:
-    """A store that clears what was deleted, around the one in memory."""
+    """Store that wipes deleted volumes, around the store in memory."""
 
     def __init__(self, store, wipe):
         self._store = store
@@ -81,7 +81,7 @@ class Wiper:
 
 
 class Listener:
-    """What listens on the bus."""
+    """Stand-in for the RPC server of the service."""
 
     def __init__(self):
         self.listening = False
@@ -99,7 +99,7 @@ class Listener:
 
 
 class Acts(volume_work.VolumeWork):
-    """Has one verb more: what a test wants done."""
+    """Volume work with an additional verb that runs a function of the test."""
 
     def __init__(self, world):
         manager = world.instance.manager
@@ -121,7 +121,10 @@ class ServiceCase(instances.WorldTestCase):
         self.target = self.world.backend.target
 
     def build(self, running=False, threads=2, ends_target=True, **acts):
-        """A service; ``acts`` replace what it calls by name."""
+        """Build a service.
+
+        :param acts: functions that replace parts of the service, by name
+        """
         world = self.world
         world.backend.target = self.daemon = Daemon(self.target, running)
         self.listener = Listener()
@@ -142,7 +145,7 @@ class ServiceCase(instances.WorldTestCase):
         return made
 
     def give(self, act, caller):
-        """Let an act be work, and its message come."""
+        """Start work that runs a function, and let the runner accept its message."""
         claim = records.Claim('thing', str(uuid.uuid4()), 'test', 1, None)
         self.work.acts[claim.resource_id] = act
         with self.world.database.writer() as writer:
@@ -158,7 +161,7 @@ class ServiceCase(instances.WorldTestCase):
 
 
 def words(said):
-    """Level and constant sentence of what was logged."""
+    """Return the level and the constant sentence of each log record."""
     return [f'{one.levelname} {one.getMessage().partition(" host=")[0]}' for one in said.records]
 
 
@@ -169,7 +172,7 @@ def fail(*_arguments):
 class StartTest(ServiceCase):
 
     def begin_cases(self):
-        """Each step of a start that can fail, as a service of which it does."""
+        """Yield the name of each step of a start, and a service whose step fails."""
         self.world.store.faults.plan('check', faults.Fault.REFUSED)
         yield 'store', self.build
         self.world.target.faults.plan('check', faults.Fault.REFUSED)
@@ -177,7 +180,7 @@ class StartTest(ServiceCase):
         yield 'prepare', functools.partial(self.build, prepare=fail)
         yield 'heartbeat', functools.partial(self.build, heartbeat=fail)
 
-    def test_a_step_fails(self):
+    def test_failed_start_step_leaves_nothing_running(self):
         for found, ends in itertools.product((False, True), repeat=2):
             for name, build in self.begin_cases():
                 with self.subTest(name, found=found, ends=ends):
@@ -191,7 +194,7 @@ class StartTest(ServiceCase):
                     made.stop()
                     self.assertEqual(found, self.daemon.running())
 
-    def test_the_target_or_the_listener_fails(self):
+    def test_failed_target_or_listener_leaves_nothing_running(self):
         for name in ('daemon', 'listener'):
             with self.subTest(name):
                 made = self.build()
@@ -201,8 +204,8 @@ class StartTest(ServiceCase):
                 self.assert_nothing_runs()
                 self.assertFalse(self.daemon.running())
 
-    def test_it_listens_before_it_is_announced(self):
-        """Once it is reported up it may be called."""
+    def test_service_listens_before_first_heartbeat(self):
+        """A service that is reported up may be called."""
         heard = []
         made = self.build(prepare=lambda: heard.append(self.listener.listening),
                           heartbeat=lambda: heard.append(self.listener.listening))
@@ -212,7 +215,7 @@ class StartTest(ServiceCase):
         self.assert_nothing_runs()
         self.assertFalse(self.daemon.running())
 
-    def test_stopped_without_a_start_and_twice(self):
+    def test_repeated_stop_without_start_keeps_target(self):
         made = self.build(True)
         made.stop()
         made.stop()
@@ -222,14 +225,14 @@ class StartTest(ServiceCase):
 class TargetProcessTest(ServiceCase):
 
     def begun(self, **more):
-        """A service that serves, and a semaphore that counts its comparisons."""
+        """Start a service and return it with a semaphore that counts its repair passes."""
         compared = threading.Semaphore(0)
         made = self.build(reconcile=compared.release, **more)
         made.start()
         self.assertTrue(compared.acquire(timeout=SECONDS))
         return made, compared
 
-    def test_it_goes_on_where_it_does_not_end_with_the_service(self):
+    def test_target_outlives_service_by_option(self):
         for found in (False, True):
             with self.subTest(found=found):
                 made, _ = self.begun(running=found, ends_target=False)
@@ -237,14 +240,14 @@ class TargetProcessTest(ServiceCase):
                 self.assert_nothing_runs()
                 self.assertTrue(self.daemon.running())
 
-    def test_it_ends_with_the_service_however_started(self):
+    def test_target_ends_with_service(self):
         for found in (False, True):
             with self.subTest(found=found):
                 made, _ = self.begun(running=found)
                 made.stop()
                 self.assertFalse(self.daemon.running())
 
-    def test_one_that_hangs_is_waited_for_and_not_said_to_have_died(self):
+    def test_stalled_target_not_restarted(self):
         made, compared = self.begun()
         with self.assertLogs('blockattach.storage.volume.targets') as said:
             self.daemon.hang()
@@ -258,7 +261,7 @@ class TargetProcessTest(ServiceCase):
         made.stop()
 
     @exhaustive.only
-    def test_while_it_does_not_answer_its_pools_are_not_used(self):
+    def test_pools_down_while_target_does_not_answer(self):
         made, _ = self.begun()
         for fails, wrong in ((self.daemon.hang, 'the target does not answer'),
                              (self.daemon.refuse, 'the target is not running')):
@@ -277,7 +280,7 @@ class TargetProcessTest(ServiceCase):
         return all(one.usable for one in pools.list_all(self.world.database, SECONDS))
 
     @exhaustive.only
-    def test_one_that_died_is_started_again_also_after_it_hung(self):
+    def test_dead_target_restarted_also_after_stall(self):
         for hangs in (False, True):
             with self.subTest(hangs=hangs):
                 made, compared = self.begun()
@@ -295,7 +298,7 @@ class TargetProcessTest(ServiceCase):
                 made.stop()
 
     @exhaustive.only
-    def test_one_that_cannot_be_started_is_logged_once(self):
+    def test_failed_target_restart_logged_once(self):
         made, compared = self.begun()
         with self.assertLogs('blockattach.storage.volume.targets') as said:
             self.daemon.refuse()
@@ -311,7 +314,7 @@ class TargetProcessTest(ServiceCase):
 
 class WipeTest(ServiceCase):
 
-    def test_a_store_that_clears_what_was_deleted_does_so_until_the_stop(self):
+    def test_store_wipes_until_service_stops(self):
         cleared = threading.Event()
         self.world.backend.store = Wiper(self.world.backend.store, cleared.set)
         made = self.build()
@@ -323,7 +326,7 @@ class WipeTest(ServiceCase):
 
 class PassesTest(ServiceCase):
 
-    def test_a_comparison_does_not_wait_for_what_takes_long(self):
+    def test_repair_pass_does_not_wait_for_recovery(self):
         compared, free = threading.Event(), threading.Event()
         self.addCleanup(free.set)
         made = self.build(recover=free.wait, reconcile=compared.set)
@@ -343,7 +346,7 @@ class StopTest(ServiceCase):
             return True
         return False
 
-    def test_what_is_begun_ends_and_what_waits_is_left(self):
+    def test_stop_finishes_running_work_and_leaves_queued(self):
         made = self.build(threads=1)
         made.start()
         volumes = [self.world.ask_volume() for _ in range(2)]
@@ -369,7 +372,7 @@ class StopTest(ServiceCase):
         self.world.look()
         self.assert_agree()
 
-    def test_what_is_left_to_others_is_left_when_nothing_runs_any_more(self):
+    def test_stop_leaves_work_after_last_work_ended(self):
         running, free, story = threading.Event(), threading.Event(), []
 
         def work(caller):
@@ -388,7 +391,7 @@ class StopTest(ServiceCase):
         stopping.result(instances.WAIT_SECONDS)
         self.assertEqual(['ended', ('left', False, True)], story)
 
-    def test_while_it_compares(self):
+    def test_stop_waits_for_repair_pass(self):
         comparing, free = threading.Event(), threading.Event()
 
         def compare():
@@ -405,7 +408,7 @@ class StopTest(ServiceCase):
         stopping.result(instances.WAIT_SECONDS)
         self.assert_nothing_runs()
 
-    def test_one_part_cannot_stop(self):
+    def test_stop_continues_after_failed_part(self):
         made = self.build()
         made.start()
         self.listener.stop_fault = errors.ConfigurationError(reason='as planned')
@@ -418,8 +421,8 @@ class StopTest(ServiceCase):
 
 class WorkersTest(ServiceCase):
 
-    def test_what_goes_on_after_the_answer_has_no_end(self):
-        """All that waited were answered; what is called then has all its time."""
+    def test_work_has_no_deadline_of_caller(self):
+        """The caller has its answer by then, so its deadline must not limit the work."""
         seen = queue.SimpleQueue()
         self.build()
         self.addCleanup(self.runner.stop)
@@ -431,7 +434,7 @@ class WorkersTest(ServiceCase):
 
 class PeriodicTest(instances.WorldTestCase):
 
-    def test_an_act_that_fails_comes_round_again(self):
+    def test_failed_periodic_task_runs_again(self):
         calls = threading.Semaphore(0)
 
         def act():

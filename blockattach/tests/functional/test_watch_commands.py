@@ -1,4 +1,4 @@
-"""`openstack volume attachment watch` as it is typed: what it prints, and how it goes on."""
+"""Command `openstack volume attachment watch`."""
 import json
 import pathlib
 import re
@@ -42,7 +42,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
         return type('At', (), {'endpoint': f'http://127.0.0.1:{port}/v3'})
 
     def attach(self):
-        """An attachment with four moves."""
+        """Create an attachment with four transitions."""
         status, body = self.plain.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': self.of.id, 'instance_uuid': str(uuid.uuid4())}})
         self.assertEqual(200, status, body)
@@ -52,7 +52,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
         self.plain.ask('POST', f'/attachments/{made}/action', {'os-complete': None})
         return made
 
-    def test_moves_a_line_each(self):
+    def test_watch_prints_one_transition_per_line(self):
         made = self.attach()
         lines = self.output('watch', self.of.name, '--after', '0', '--count', '4').splitlines()
         self.assertEqual(
@@ -62,7 +62,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertRegex(lines[3], rf'^20\S+  complete: connected -> attached  volume {self.of.id}'
                                    rf'  attachment {made}  host compute-1  server \S+  by user ')
 
-    def test_for_programs_and_from_a_position_on(self):
+    def test_watch_prints_json_after_position(self):
         made = self.attach()
         first, second = map(json.loads, self.output(
             'watch', self.of.id, '--json', '--after', '0', '--count', '2').splitlines())
@@ -73,7 +73,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
             '1').splitlines())
         self.assertEqual(second, again)
 
-    def test_only_what_is_asked_for(self):
+    def test_watch_filters_by_volume_and_host(self):
         self.attach()
         self.of = self.volume()
         made = self.attach()
@@ -83,7 +83,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
                                      *options).splitlines()
                 self.assertEqual(made, json.loads(line)['attachment_id'])
 
-    def test_what_happens_meanwhile_until_it_is_interrupted(self):
+    def test_watch_ends_on_interrupt(self):
         with tempfile.NamedTemporaryFile('r') as output, tempfile.NamedTemporaryFile('r') as said:
             process = forks.Fork(
                 ['openstack', '--os-auth-type', 'none', '--os-endpoint', self.service.endpoint,
@@ -99,7 +99,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
                 process.kill()
             self.assertNotIn('Traceback', said.read())
 
-    def test_what_is_no_input(self):
+    def test_watch_with_invalid_arguments_rejected(self):
         self.assert_refused("'x' is not a number", 'watch', '--after', 'x', status=2)
         self.assert_refused("'0' is not a number from 1 to", 'watch', '--count', '0', status=2)
         self.assert_refused("Volume 'nothing' not found", 'watch', 'nothing')
@@ -108,7 +108,7 @@ class WatchTest(attachment_commands.AttachmentCommandsTestCase):
 
 
 class Cut:
-    """Stands before the service, and has its own streams, which end."""
+    """WSGI application before the service that answers watch requests with prepared streams."""
 
     def __init__(self, application, *streams):
         self._application, self._streams = application, list(streams)
@@ -127,7 +127,7 @@ class Cut:
 
 
 class CutTest(attachment_commands.AttachmentCommandsTestCase):
-    """The stream ends again and again."""
+    """Event stream that is interrupted repeatedly."""
 
     def watch(self, *streams, count=2):
         cut = Cut(self.api, *streams)
@@ -138,7 +138,7 @@ class CutTest(attachment_commands.AttachmentCommandsTestCase):
         return cut, [json.loads(line)['position'] for line in done.output.splitlines()], \
             done.errors
 
-    def test_it_goes_on_where_it_was(self):
+    def test_watch_resumes_after_lost_connection(self):
         move = json.dumps(MOVE)
         cut, positions, said = self.watch(
             (200, ': hello\n\n' + EVENT % (4, 'ready', '{}') + EVENT % (5, 'attachment', move)
@@ -149,7 +149,7 @@ class CutTest(attachment_commands.AttachmentCommandsTestCase):
         self.assertEqual([5, 7], positions)
         self.assertEqual(1, len(re.findall('The connection was lost. Reconnecting', said)))
 
-    def test_what_was_missed_and_why_it_was_cut_off_is_said(self):
+    def test_watch_reports_missed_events_and_truncation(self):
         move = json.dumps(MOVE)
         _, positions, said = self.watch(
             (200, EVENT % (4, 'missed', '{}') + EVENT % (5, 'attachment', move)

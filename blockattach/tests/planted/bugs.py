@@ -255,7 +255,7 @@ BUGS = (
         '            if lease is None:\n',
         'an export stays while any host is wanted there', 'P4',
         'blockattach.tests.functional.test_reconcile.TamperedTest.'
-        'test_an_export_that_somebody_uses_since_the_look'),
+        'test_export_used_since_pass_kept'),
     Bug('one_host_too_many_is_left', 'storage/domain/connection.py',
         '                     if pair not in expected for item in items}\n',
         '                     if False for item in items}\n',

@@ -1,5 +1,4 @@
-"""Admission control: slots are granted in order, and a slow backend delays its own callers
-only."""
+"""Admission control: order of the slots, and isolation of a slow backend."""
 import contextlib
 import threading
 import unittest
@@ -17,7 +16,7 @@ SLOW, FAST = 'storage-1@slow', 'storage-1@fast'
 
 
 class AdmissionControllerTest(unittest.TestCase):
-    """Two places for work, one at each backend; one may wait for a slow one."""
+    """Admission control with two work slots, and one slot and one queue place per backend."""
 
     def setUp(self):
         super().setUp()
@@ -36,13 +35,13 @@ class AdmissionControllerTest(unittest.TestCase):
         self.assertEqual((busy, waiting), found())
 
     def advance(self, seconds):
-        """Let time pass for all that are in a queue: one that was just queued may not wait yet."""
+        """Advance the clock once all queued requests wait for it."""
         self.assertTrue(self.clock.until_waiting(
             sum(used.waiting for used in self.admission.use().values())))
         self.clock.advance(seconds)
 
     def work(self, backend, end, **turn):
-        """A request that asks a backend, which takes until the end is set."""
+        """Handle a request whose backend call lasts until ``end`` is set."""
         with (self.admission.slot(**turn), self.admission.backend_slot(backend),
               self.admission.released()):
             end.wait(threads.SECONDS)
@@ -50,7 +49,7 @@ class AdmissionControllerTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def held(self, count=2):
-        """So many places for work are taken."""
+        """Hold a number of work slots within the context."""
         with contextlib.ExitStack() as stack:
             end = stack.enter_context(self.ending())
             for number in range(count):
@@ -72,7 +71,7 @@ class AdmissionControllerTest(unittest.TestCase):
         with self.admission.slot():
             end.wait(threads.SECONDS)
 
-    def test_work_slots_are_granted_in_order_and_released(self):
+    def test_queued_request_times_out_and_slots_released(self):
         with self.held():
             self.comers.come('third', self.keep, threading.Event())
             self.wait_for_use(controller.WORK, 2, 1)
@@ -80,7 +79,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
         self.wait_for_use(controller.WORK, 0, 0)
 
-    def test_what_was_waited_before_counts(self):
+    def test_earlier_wait_counts_against_queue_timeout(self):
         for waited in (30, 31.5):
             with self.assertRaises(errors.QueueTimeout), self.admission.slot(waited=waited):
                 self.fail('it was begun')
@@ -98,7 +97,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.advance(25)
             self.assertEqual('late', self.comers.next()[0])
 
-    def test_a_call_waits_no_longer_than_its_caller(self):
+    def test_queued_call_times_out_with_its_caller(self):
         caller = context.RequestContext(overwrite=False)
         caller.deadline = self.clock.monotonic() + 3
         with self.held():
@@ -110,7 +109,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.advance(3)
             self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
 
-    def test_a_request_whose_client_hung_up_is_not_begun(self):
+    def test_request_of_disconnected_client_abandoned(self):
         with self.assertRaises(errors.RequestAbandoned), self.admission.slot(5, lambda: True):
             self.fail('it was begun')
         with self.admission.slot(0.01, lambda: True):
@@ -120,7 +119,7 @@ class AdmissionControllerTest(unittest.TestCase):
             pass
         self.wait_for_use(controller.WORK, 0, 0)
 
-    def test_waiting_for_a_backend_releases_the_work_slot(self):
+    def test_wait_for_backend_releases_work_slot(self):
         with self.ending() as end:
             for number in range(2):
                 self.comers.come(number, self.work, SLOW, end)
@@ -133,7 +132,7 @@ class AdmissionControllerTest(unittest.TestCase):
         self.wait_for_use(SLOW, 0, 0)
         self.wait_for_use(controller.WORK, 0, 0)
 
-    def test_the_callers_of_a_backend_are_served_in_order_until_their_deadline(self):
+    def test_second_caller_of_backend_times_out(self):
         with self.ending() as end:
             self.comers.come('first', self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 0)
@@ -144,7 +143,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.assertEqual(('second', errors.QueueTimeout), (name, type(error)))
             self.wait_for_use(SLOW, 1, 0)
 
-    def test_time_in_both_lines_counts_against_one_deadline(self):
+    def test_wait_in_both_queues_counts_against_one_timeout(self):
         with self.ending() as end:
             self.comers.come('first', self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 0)
@@ -156,7 +155,7 @@ class AdmissionControllerTest(unittest.TestCase):
             self.advance(10)
             self.assertEqual('second', self.comers.next()[0])
 
-    def test_a_request_that_would_wait_too_long_for_a_slow_backend_is_shed_at_once(self):
+    def test_request_for_slow_backend_shed_at_once(self):
         with self.ending() as end:
             for number in range(2):
                 self.comers.come(number, self.work, SLOW, end)
@@ -172,7 +171,7 @@ class AdmissionControllerTest(unittest.TestCase):
         for _ in range(3):
             self.assertEqual('done', self.comers.next()[1])
 
-    def test_at_a_fast_backend_as_many_wait_as_may_at_all(self):
+    def test_fast_backend_queues_up_to_limit(self):
         for _ in range(20):
             with self.admission.backend_slot(FAST):
                 self.advance(0.1)
@@ -185,17 +184,17 @@ class AdmissionControllerTest(unittest.TestCase):
         for _ in range(5):
             self.assertEqual('done', self.comers.next()[1])
 
-    def test_one_slot_is_enough_for_nested_requests(self):
+    def test_nested_backend_requests_share_slot(self):
         with self.admission.backend_slot(SLOW), self.admission.backend_slot(SLOW):
             self.assertEqual(1, self.admission.use()[SLOW].busy)
         self.assertEqual(0, self.admission.use()[SLOW].busy)
 
-    def test_nobody_to_ask(self):
+    def test_request_without_backend_takes_no_backend_slot(self):
         with self.admission.backend_slot(None):
             pass
         self.assertEqual({controller.WORK}, set(self.admission.use()))
 
-    def test_a_failure_gives_everything_back(self):
+    def test_failed_request_releases_slots(self):
         with (contextlib.suppress(ZeroDivisionError), self.admission.slot(),
               self.admission.backend_slot(SLOW), self.admission.released()):
             raise ZeroDivisionError

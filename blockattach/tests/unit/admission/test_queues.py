@@ -1,4 +1,4 @@
-"""A queue: first come, first served; none is lost, and none waits beyond its deadline."""
+"""Slot queue: order of the requests, limits, and deadlines."""
 import unittest
 
 from blockattach.platform import errors
@@ -21,8 +21,7 @@ class SlotQueueTest(unittest.TestCase):
         self.assertEqual(expected, self.queue.use()[1:])
 
     def advance(self, seconds):
-        """Let time pass for all that are in the queue: one that was just queued may not wait
-        yet."""
+        """Advance the clock once all queued requests wait for it."""
         self.assertTrue(self.clock.until_waiting(self.queue.use().waiting))
         self.clock.advance(seconds)
 
@@ -31,19 +30,19 @@ class SlotQueueTest(unittest.TestCase):
             self.assertTrue(self.queue.try_acquire())
 
     def fill_queue(self, count, seconds=100):
-        """So many wait, in the order of their numbers."""
+        """Queue a number of requests in the order of their numbers."""
         for number in range(count):
             self.comers.come(number, self.queue.acquire, self.clock.monotonic() + seconds)
             self.wait_for_use(2, number + 1)
 
-    def test_places_are_free_until_they_are_taken(self):
+    def test_slots_free_until_acquired(self):
         self.fill()
         self.assertFalse(self.queue.try_acquire())
         self.queue.release()
         self.assertEqual(0.0, self.queue.acquire(self.clock.monotonic() + 1))
         self.assertEqual((2, 0), self.queue.use()[1:])
 
-    def test_requests_are_granted_in_their_order(self):
+    def test_queued_requests_granted_in_order(self):
         self.fill()
         self.fill_queue(3)
         for number in range(3):
@@ -54,7 +53,7 @@ class SlotQueueTest(unittest.TestCase):
             self.assertEqual((number, number + 1), self.comers.next())
         self.assertEqual((2, 0), self.queue.use()[1:])
 
-    def test_one_more_than_may_wait(self):
+    def test_request_beyond_queue_size_rejected(self):
         self.fill()
         self.fill_queue(3)
         with self.assertRaises(errors.QueueFull):
@@ -64,7 +63,7 @@ class SlotQueueTest(unittest.TestCase):
             self.queue.release()
             self.comers.next()
 
-    def test_a_deadline_passes_while_somebody_waits(self):
+    def test_queued_request_times_out_and_next_stays(self):
         self.fill()
         self.fill_queue(1, seconds=30)
         self.comers.come('patient', self.queue.acquire, self.clock.monotonic() + 100)
@@ -79,12 +78,12 @@ class SlotQueueTest(unittest.TestCase):
         self.queue.release()
         self.assertEqual(('patient', 30.0), self.comers.next())
 
-    def test_a_late_request_gets_no_slot(self):
+    def test_request_past_deadline_rejected(self):
         with self.assertRaises(errors.QueueTimeout):
             self.queue.acquire(self.clock.monotonic())
         self.assertEqual((0, 0), self.queue.use()[1:])
 
-    def test_a_request_that_comes_back_goes_before_all_that_have_not_begun(self):
+    def test_reacquire_goes_before_queued_requests(self):
         self.fill()
         self.fill_queue(2)
         self.comers.come('back', self.queue.reacquire)
@@ -95,7 +94,7 @@ class SlotQueueTest(unittest.TestCase):
             self.queue.release()
             self.assertEqual(number, self.comers.next()[0])
 
-    def test_a_request_that_would_wait_too_long_is_shed_at_once(self):
+    def test_request_with_too_long_wait_shed_at_once(self):
         self.fill()
         asked = []
 
@@ -111,8 +110,8 @@ class SlotQueueTest(unittest.TestCase):
         self.queue.release()
         self.assertEqual('first', self.comers.next()[0])
 
-    def test_nobody_is_lost(self):
-        """Many requests at once: all are served, and all slots are free in the end."""
+    def test_concurrent_requests_all_served(self):
+        """All slots are free again in the end."""
         queue = controller.SlotQueue(2, 100, self.clock)
 
         def work():

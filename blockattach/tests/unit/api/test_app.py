@@ -1,4 +1,4 @@
-"""The API put together: what it needs, and what anybody may ask it."""
+"""Assembled WSGI application of the API."""
 import re
 import types
 import unittest
@@ -20,7 +20,7 @@ from blockattach.tests.unit.http import tiny
 
 
 def services(**settings):
-    """What the whole API and its public operations need; no database is behind it."""
+    """Return the services that the API and its public operations need, without a database."""
     return types.SimpleNamespace(
         policy=tiny.enforcer_of(), settings=api_conf.ApiSettings(**settings),
         clock=clock.Clock(), watch_endpoint=None)
@@ -35,13 +35,13 @@ def get(application, path, **headers):
 
 
 class BuildTest(unittest.TestCase):
-    """From settings to a WSGI application."""
+    """Building of the WSGI application from settings."""
 
-    def test_the_whole_api_can_be_put_together(self):
+    def test_build_app_serves_version_document(self):
         answer = get(app.build_app(services(), anybody(), check=promises.Promises().check), '/v3/')
         self.assertEqual('3.71', answer.json['versions'][0]['version'])
 
-    def test_settings_arrive(self):
+    def test_build_app_applies_settings(self):
         row = operation.Operation('POST', '/x', lambda services, call: {'at': call.link('/x')},
                                   body={V(3, 0): {}})
         built = app.build_app(services(public_endpoint='https://s.example.org',
@@ -55,8 +55,8 @@ class BuildTest(unittest.TestCase):
                 if code == 200:
                     self.assertEqual('https://s.example.org/v3/x', answer.json['at'])
 
-    def test_layers_of_the_authentication_see_refusals_as_answers(self):
-        """And what fails in them is answered too, inside of what stands in front."""
+    def test_authentication_layers_see_errors_as_responses(self):
+        """An error within such a layer is rendered before the outer layers see it."""
         def layer(inner):
             def handle(request):
                 if 'boom' in request.path:
@@ -84,9 +84,9 @@ class BuildTest(unittest.TestCase):
 
 
 class ExtensionTest(unittest.TestCase):
-    """What goes beyond the Block Storage API is there if asked for."""
+    """Negotiation of the extension of the Block Storage API."""
 
-    def test_what_is_asked_for_is_answered(self):
+    def test_requested_extension_version_negotiated(self):
         for header, answered in (
                 ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0'),
                 ('volume 3.71, blockattach latest',
@@ -95,7 +95,7 @@ class ExtensionTest(unittest.TestCase):
             with self.subTest(header=header):
                 self.assertEqual(answered, app.negotiate(header).header)
 
-    def test_version_documents_name_it_beside_their_strict_bodies(self):
+    def test_version_documents_name_extension_in_header(self):
         built = app.build_app(services(), anybody(), check=promises.Promises().check)
         for path in ('/', '/v3', '/v3/'):
             with self.subTest(path=path):
@@ -104,20 +104,20 @@ class ExtensionTest(unittest.TestCase):
 
 
 class OperationsTest(unittest.TestCase):
-    """Over the whole table."""
+    """Checks of each operation of the API."""
 
-    def test_every_operation_says_what_it_is_for(self):
+    def test_each_operation_has_summary(self):
         for row in routes.operations():
             with self.subTest(operation=row.name):
                 self.assertTrue(row.summary.endswith('.'))
 
-    def test_only_what_reveals_nothing_is_public(self):
+    def test_only_version_documents_are_public(self):
         public = {row.name for row in routes.operations() if row.public}
         self.assertEqual({'GET /', 'GET /v3', 'GET /v3/'}, public)
 
 
 class PathsTest(unittest.TestCase):
-    """What a client asks for is what was declared, over the whole table."""
+    """Paths of each operation of the API."""
 
     def setUp(self):
         super().setUp()
@@ -125,14 +125,14 @@ class PathsTest(unittest.TestCase):
         self.table = dispatch.Table(self.operations)
 
     def served(self):
-        """Each operation with what its path is below, the project there, and its variables."""
+        """Yield each operation with its prefix, its project, and its path variables."""
         for row in self.operations:
             values = {name: f'its {name}' for name in re.findall(r'{(\w+)}', row.path)}
             for prefix, project in ((('', None),) if row.root
                                     else (('/v3', None), ('/v3/über', 'über'))):
                 yield row, prefix, project, values
 
-    def test_each_operation_is_found(self):
+    def test_path_matches_operation(self):
         for row, prefix, project, values in self.served():
             path = prefix + row.path.format(**values)
             with self.subTest(method=row.method, path=path):
@@ -140,7 +140,7 @@ class PathsTest(unittest.TestCase):
                 self.assertIn(row, match.route.operations)
                 self.assertEqual((values, project), (match.variables, match.project_id))
 
-    def test_what_is_almost_its_path_is_nothing(self):
+    def test_similar_path_matches_nothing(self):
         for row, prefix, _, values in self.served():
             below = row.path.format(**values)
             path = prefix + below

@@ -1,4 +1,7 @@
-"""What os-brick is asked for, in which order; a stand-in has the signatures of the real one."""
+"""Calls of the brick connector to os-brick.
+
+A stand-in with the signatures of the real os-brick takes its place.
+"""
 import inspect
 import os
 import traceback
@@ -19,7 +22,7 @@ RW = connection.AccessMode.RW
 
 
 class Brick:
-    """Plays the module ``os_brick.initiator.connector``, and the connector that it makes."""
+    """Stand-in for the module ``os_brick.initiator.connector`` and for its connector."""
 
     def __init__(self, device):
         self.InitiatorConnector = self
@@ -84,12 +87,12 @@ class BrickConnectorTest(unittest.TestCase):
     def names(self):
         return [one[0] for one in self.brick.asked]
 
-    def test_the_connector_is_that_of_this_host_for_all_servers(self):
+    def test_connector_properties_same_for_all_servers(self):
         self.make().check()
         self.assertEqual({'host': 'this-host', 'initiator': 'iqn.2026-01.org.example:this'},
                          self.make().properties('any'))
 
-    def test_a_repeat_finds_the_work_done(self):
+    def test_repeated_connect_and_disconnect_call_once(self):
         for _ in range(2):
             self.assertEqual(self.device, self.make().connect('server', self.disk()))
         self.assertEqual([('connect', PASSWORD)], self.brick.asked)
@@ -100,7 +103,7 @@ class BrickConnectorTest(unittest.TestCase):
         self.assertEqual([('disconnect', connection.MASKED, {'path': self.device})],
                          self.brick.asked[1:])
 
-    def test_what_fails_is_undone_and_leaks_nothing(self):
+    def test_failed_connect_undone_without_password_in_error(self):
         self.brick.failing.add('connect')
         with self.assertRaises(errors.HostRefused) as caught:
             self.make().connect('server', self.disk())
@@ -109,7 +112,7 @@ class BrickConnectorTest(unittest.TestCase):
         self.assertEqual(['connect', 'disconnect'], self.names())
         self.assertEqual([], os.listdir(self.notes))
 
-    def test_what_cannot_be_undone_is_not_forgotten(self):
+    def test_failed_undo_repeated_by_disconnect(self):
         self.brick.failing |= {'connect', 'disconnect'}
         with self.assertRaises(Exception) as caught:
             self.make().connect('server', self.disk())
@@ -121,18 +124,18 @@ class BrickConnectorTest(unittest.TestCase):
         self.assertEqual('disconnect', self.names()[-1])
         self.assertEqual([], os.listdir(self.notes))
 
-    def test_no_password_is_kept(self):
+    def test_connection_notes_have_no_password(self):
         self.make().connect('server', self.disk())
         [name] = os.listdir(self.notes)
         with open(os.path.join(self.notes, name), encoding='utf-8') as file:
             self.assertNotIn(PASSWORD, file.read())
 
-    def test_another_disk_under_the_old_name_is_not_ours(self):
+    def test_device_of_other_disk_not_returned(self):
         self.make().connect('server', self.disk())
         self.brick._is_connected = False
         self.assertIsNone(self.make().path('server', 'volume'))
 
-    def test_without_os_brick_it_says_what_to_install(self):
+    def test_check_without_os_brick_names_extra(self):
         def find(name):
             raise ImportError(name)
 
