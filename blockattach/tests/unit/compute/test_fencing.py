@@ -1,4 +1,4 @@
-"""What an agent does, and refuses, by which lease."""
+"""Fencing of agent calls by the lease of a server."""
 import os
 import tempfile
 import unittest
@@ -30,7 +30,7 @@ class FencingTest(unittest.TestCase):
         self.start()
 
     def start(self):
-        """The process of the agent, perhaps in place of another one."""
+        """Start an agent process, in place of the previous one if there is one."""
         self.agent = agent.AgentEndpoint(self.host, in_process.AtOnce(),
                                          fencing.Fence(self.path))
 
@@ -44,55 +44,55 @@ class FencingTest(unittest.TestCase):
             self.ask(generation, name, *arguments)
         self.assertEqual(before, self.host.servers())
 
-    def test_one_that_is_over(self):
+    def test_call_with_older_generation_refused(self):
         self.ask(NEW, 'spawn', guest('a'))
         self.assert_refused(OLD, 'destroy', 'a')
         self.ask(NEW, 'stop', 'a')
         self.ask(NEWEST, 'destroy', 'a')
         self.assert_refused(NEW, 'spawn', guest('a'))
 
-    def test_a_question_is_enough(self):
+    def test_query_records_generation(self):
         self.assertEqual({}, self.ask(NEW, 'servers'))
         self.assert_refused(OLD, 'spawn', guest('a'))
 
-    def test_several_servers(self):
-        """Each by its own; one that is refused is no harm to the others."""
+    def test_spawn_all_refuses_stale_server_only(self):
+        """Each server is checked by its own generation."""
         self.ask(NEWEST, 'servers')
         failed = self.agent.spawn_all(self.caller, [guest('a'), guest('b')],
                                       {'a': NEW, 'b': OLD})
         self.assertEqual(({'a'}, {'b'}), (set(failed), set(self.host.servers())))
 
-    def test_servers_are_apart(self):
+    def test_generations_of_servers_are_separate(self):
         self.ask(NEWEST, 'servers')
         self.ask(OLD, 'spawn', guest('b'), server='b')
         self.assertEqual({'b'}, set(self.host.servers()))
 
-    def test_an_agent_that_is_started_anew(self):
+    def test_restarted_agent_keeps_generation(self):
         self.ask(NEW, 'spawn', guest('a'))
         self.start()
         self.assert_refused(OLD, 'destroy', 'a')
         self.ask(NEW, 'destroy', 'a')
 
-    def test_a_server_that_came_back_before_it_is_started_anew(self):
+    def test_restarted_agent_keeps_generation_of_respawned_server(self):
         self.ask(NEW, 'spawn', guest('a'))
         self.ask(NEW, 'destroy', 'a')
         self.ask(NEW, 'spawn', guest('a'))
         self.start()
         self.assert_refused(OLD, 'destroy', 'a')
 
-    def test_what_is_kept_of_servers_that_have_left(self):
-        """Nothing, so that it does not grow."""
+    def test_restarted_agent_forgets_destroyed_server(self):
+        """Generations of destroyed servers would make the file grow."""
         self.ask(NEW, 'spawn', guest('a'))
         self.ask(NEW, 'destroy', 'a')
         self.start()
         self.ask(OLD, 'spawn', guest('a'))
 
-    def test_the_first_one_is_not_written(self):
+    def test_first_generation_not_written(self):
         self.ask(OLD, 'spawn', guest('a'))
         self.ask(OLD, 'destroy', 'a')
         self.assertFalse(os.path.exists(self.path))
 
-    def test_what_is_not_done_by_a_lease(self):
+    def test_method_without_lease_rejected(self):
         for name in ('fenced', 'spawn_all', '__init__'):
             with self.assertRaises(errors.InvalidInput):
                 self.agent.fenced(self.caller, 'a', NEW, name, [])

@@ -1,4 +1,4 @@
-"""What QEMU says, and when it says it, by a stand-in on its socket; and servers without a QEMU."""
+"""QEMU host, with a stand-in for QEMU on its monitor socket or without any."""
 import contextlib
 import json
 import os
@@ -26,17 +26,20 @@ _ENDS = object()
 
 
 def event(name, **data):
-    """As QEMU sends it."""
+    """Return an event message of QEMU."""
     return {'event': name, 'data': data, 'timestamp': {'seconds': 0, 'microseconds': 0}}
 
 
 def refusal(text, kind='GenericError'):
-    """As QEMU answers."""
+    """Return an error message of QEMU."""
     return {'error': {'class': kind, 'desc': text}}
 
 
 class StandIn:
-    """A socket as QEMU's: each command has its messages, the answer among them; others succeed."""
+    """Stand-in for the monitor of QEMU with prepared messages for each command.
+
+    A command without prepared messages succeeds.
+    """
 
     def __init__(self, test, folder, name=qemu_process.ACT, **messages):
         self.asked, self.arguments = [], {}
@@ -89,7 +92,7 @@ class Folder(unittest.TestCase):
 
 class MonitorTest(Folder):
 
-    def test_an_event_that_comes_before_the_answer_is_not_lost(self):
+    def test_event_before_answer_kept(self):
         StandIn(self, self.folder, stop=[event('STOP'), event('X'), {'return': 7}, event('Y')])
         with qmp.Monitor(self.folder, qemu_process.ACT) as monitor:
             self.assertEqual(7, monitor.call('stop'))
@@ -97,7 +100,7 @@ class MonitorTest(Folder):
                 found = monitor.wait(lambda one, name=name: one['event'] == name, HOUR)
                 self.assertEqual(name, found['event'])
 
-    def test_a_refusal_has_the_words_of_qemu(self):
+    def test_refusal_has_text_of_qemu(self):
         StandIn(self, self.folder, stop=[refusal('not now', 'DeviceNotFound')])
         with qmp.Monitor(self.folder, qemu_process.ACT) as monitor:
             with self.assertRaises(qmp.Refused) as caught:
@@ -106,18 +109,18 @@ class MonitorTest(Folder):
                              (caught.exception.kind, caught.exception.description))
             self.assertEqual({}, monitor.call('cont'))
 
-    def test_one_that_ends_has_perhaps_done_it(self):
+    def test_connection_closed_by_qemu_is_no_answer(self):
         StandIn(self, self.folder, stop=[_ENDS])
         with qmp.Monitor(self.folder, qemu_process.ACT) as monitor:
             self.assertRaises(qmp.NoAnswer, monitor.call, 'stop')
 
-    def test_nobody_listens(self):
+    def test_connect_without_listener_is_not_running(self):
         self.assertRaises(qmp.NotRunning, qmp.Monitor, self.folder, 'nothing')
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(os.path.join(self.folder, 'left'))
         self.assertRaises(qmp.NotRunning, qmp.Monitor, self.folder, 'left')
 
-    def test_one_waits_until_qemu_has_taken_those_before(self):
+    def test_connect_waits_for_full_backlog(self):
         before = []
 
         def connect():
@@ -147,7 +150,7 @@ class MonitorTest(Folder):
             qmp.Monitor(self.folder, 'busy').close()
             thread.join()
 
-    def test_a_folder_may_be_deeper_than_a_socket_address_is_long(self):
+    def test_connect_in_folder_beyond_address_length(self):
         deep = os.path.join(self.folder, *['folder' * 4] * 8)
         os.makedirs(deep)
         StandIn(self, deep)
@@ -156,7 +159,7 @@ class MonitorTest(Folder):
 
 
 class WaysTest(Folder):
-    """A volume that can be reached by several portals."""
+    """Plug of a volume with several portals."""
 
     def setUp(self):
         super().setUp()
@@ -167,7 +170,7 @@ class WaysTest(Folder):
         self.dead, self.open = self.portal(), self.portal(listens=True)
 
     def portal(self, listens=False):
-        """One that refuses, or one at which somebody listens."""
+        """Return the address of a portal that refuses connections, or of one that listens."""
         taken = self.enterContext(socket.socket())
         taken.bind(('127.0.0.1', 0))
         if listens:
@@ -184,7 +187,7 @@ class WaysTest(Folder):
             'target_luns': [number + 1 for number, _ in enumerate(portals)]}))
         return stand_in
 
-    def test_the_first_that_is_open_is_used(self):
+    def test_plug_uses_first_open_portal(self):
         stand_in = self.plug(self.dead, self.open, self.dead)
         self.assertEqual(1, stand_in.asked.count('blockdev-add'))
         found = stand_in.arguments['blockdev-add']
@@ -192,7 +195,7 @@ class WaysTest(Folder):
                          (found['portal'], found['target'], found['lun']))
         self.assertIs(True, stand_in.arguments['device_add']['share-rw'])
 
-    def test_none_is(self):
+    def test_plug_without_usable_portal_refused(self):
         for portals, words, messages in (
                 ((self.dead, self.dead), 'refused; 127.0.0.1:', {}),
                 ((self.dead, self.open), f'{self.open}: no such target',
@@ -222,12 +225,12 @@ class UnplugTest(Folder):
         self.host.unplug(self.server_id, self.volume_id)
         return stand_in
 
-    def test_a_guest_that_says_no_is_not_waited_for(self):
+    def test_unplug_refused_by_guest_is_device_busy(self):
         with self.assertRaises(errors.DeviceBusy):
             self.unplug(device_del=[{'return': {}}, event(
                 'DEVICE_UNPLUG_GUEST_ERROR', device='disk-5', path='/machine')])
 
-    def test_one_that_was_asked_before_is_waited_for(self):
+    def test_repeated_unplug_waits_for_guest(self):
         stand_in = self.unplug(device_del=[
             refusal('Device disk-5 is already in the process of unplug'),
             event('DEVICE_DELETED', path='/machine/peripheral/disk-5/virtio-backend'),
@@ -235,11 +238,11 @@ class UnplugTest(Folder):
             event('DEVICE_DELETED', device='disk-5', path='/machine/peripheral/disk-5')])
         self.assertEqual('blockdev-del', stand_in.asked[-1])
 
-    def test_one_that_has_just_released_it(self):
+    def test_unplug_of_released_device_succeeds(self):
         stand_in = self.unplug(device_del=[refusal('no such device', 'DeviceNotFound')])
         self.assertEqual('blockdev-del', stand_in.asked[-1])
 
-    def test_what_qemu_refuses_otherwise_is_no_answer_of_the_guest(self):
+    def test_unplug_refused_by_qemu_is_host_error(self):
         with self.assertRaises(errors.HostError) as caught:
             self.unplug(device_del=[refusal('migration in progress')])
         self.assertNotIsInstance(caught.exception, errors.HostRefused | errors.DeviceBusy)
@@ -247,12 +250,12 @@ class UnplugTest(Folder):
 
 class PlacesTest(unittest.TestCase):
 
-    def test_a_place_follows_from_the_name(self):
+    def test_slot_derived_from_device_name(self):
         for name, place in (('/dev/vda', 4), ('vdb', 5), ('/dev/sdz', 29), ('/dev/vdab', 31)):
             with self.subTest(name):
                 self.assertEqual(place, qemu_disks.slot(name))
 
-    def test_there_are_so_many(self):
+    def test_slot_of_invalid_device_name_refused(self):
         for name in ('/dev/vdac', '/dev/vd1', '/dev/nvme0', ''):
             with self.subTest(name):
                 self.assertRaises(errors.HostRefused, qemu_disks.slot, name)
@@ -260,8 +263,8 @@ class PlacesTest(unittest.TestCase):
 
 class HangingTest(Folder):
 
-    def test_it_is_there_all_the_same(self):
-        """An agent reports the others with it."""
+    def test_hanging_qemu_reported_as_running(self):
+        """A hanging QEMU must not keep the agent from reporting the other servers."""
         host = qemu.QemuHost(qemu_process.QemuSettings(self.folder, 'host-a'))
         for name in ('hangs', 'is-off'):
             host.define(base.Guest(name, name, 1, 64, ()))
@@ -271,7 +274,7 @@ class HangingTest(Folder):
                          host.servers())
 
 
-    def test_servers_asked_at_once(self):
+    def test_servers_queried_concurrently(self):
         """Hung QEMUs do not delay the report of the others."""
         host = qemu.QemuHost(qemu_process.QemuSettings(self.folder, 'host-a'))
         all_asked = threading.Barrier(4)
@@ -346,7 +349,7 @@ class HangingProcessTest(Folder):
 
 class NothingTest(Folder):
 
-    def test_what_is_missing_is_named(self):
+    def test_check_names_missing_program(self):
         for changes, name in (({'binary': 'no-such-qemu'}, 'no-such-qemu'),
                               ({'binary': 'true', 'kernel': '/no/kernel'}, '/no/kernel'),
                               ({'binary': 'true'}, 'iSCSI')):
@@ -354,12 +357,12 @@ class NothingTest(Folder):
                 qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', **changes)).check()
             self.assertIn(name, str(caught.exception))
 
-    def test_each_server_has_an_initiator_of_its_own_on_each_host(self):
+    def test_initiator_unique_per_server_and_host(self):
         names = {qemu.QemuHost(qemu.QemuSettings(self.folder, host)).connector(server)['initiator']
                  for host in ('host-a', 'host-b') for server in ('server-1', 'server-2')}
         self.assertEqual(4, len(names))
 
-    def test_a_qemu_that_does_not_start_leaves_nothing(self):
+    def test_failed_qemu_start_leaves_no_files(self):
         for binary in ('false', 'true', 'no-such-qemu'):
             host = qemu.QemuHost(qemu.QemuSettings(self.folder, 'host', binary=binary))
             guest = base.Guest(str(uuid.uuid4()), 'server', 1, 256, ())

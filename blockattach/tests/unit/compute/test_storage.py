@@ -1,4 +1,7 @@
-"""By HTTP basic authentication the account asks, which sees more than the caller may."""
+"""Clients of Block Storage in the compute API.
+
+With HTTP basic authentication the account sends the requests and sees more than the caller may.
+"""
 import json
 import unittest
 
@@ -15,7 +18,7 @@ PROJECT = 'os-vol-tenant-attr:tenant_id'
 
 
 class OldBus:
-    """Block storage whose control processes do not know `complete_all`."""
+    """Bus whose control processes do not support `complete_all`."""
 
     def __init__(self):
         self.completed = []
@@ -33,7 +36,7 @@ class OldBus:
 
 class OldBusTest(unittest.TestCase):
 
-    def test_each_is_asked_for_by_itself(self):
+    def test_complete_all_on_old_bus_completes_one_by_one(self):
         bus = OldBus()
         failed = storage.BusAttachments(bus).complete_all(
             context.admin_context(), ['one', 'gone', 'at work', 'two'])
@@ -59,16 +62,16 @@ class VolumesTest(unittest.TestCase):
         return self.volumes.get(context.RequestContext(
             project_id=project_id, overwrite=False, **caller), samples.VOLUME)
 
-    def test_of_its_project(self):
+    def test_volume_of_own_project_returned(self):
         self.assertEqual(samples.VOLUME, self.get(samples.PROJECT).id)
 
-    def test_of_another_project(self):
+    def test_volume_of_other_project_not_found(self):
         with self.assertRaises(errors.NotFound):
             self.get(OTHER_PROJECT)
         self.assertEqual(samples.VOLUME, self.get(OTHER_PROJECT, is_admin=True).id)
 
-    def test_what_a_caller_may_not(self):
-        """Its token is good, so it is of no use that the account asks in its place."""
+    def test_forbidden_request_not_repeated_by_account(self):
+        """The token of the caller is valid, so the account must not repeat the request."""
         caller = context.RequestContext(project_id=samples.PROJECT, overwrite=False)
         for status, forbidden in (('403 Forbidden', True), ('401 Unauthorized', False)):
             self.status = status
@@ -76,7 +79,7 @@ class VolumesTest(unittest.TestCase):
                 self.volumes.delete(caller, samples.VOLUME)
             self.assertIs(forbidden, isinstance(caught.exception, storage.Forbidden))
 
-    def test_of_nobody_knows_which(self):
+    def test_volume_without_project_not_found(self):
         del self.shown[PROJECT]
         with self.assertRaises(errors.NotFound):
             self.get(samples.PROJECT)

@@ -1,4 +1,4 @@
-"""Files that change while somebody reads them."""
+"""Files that are read again when they change."""
 import os
 import pathlib
 import tempfile
@@ -25,7 +25,7 @@ class ChangingFileTest(unittest.TestCase):
     def made(self):
         return changing.ChangingFile(str(self.path), number)
 
-    def test_a_change_counts_at_once(self):
+    def test_changed_file_read_at_once(self):
         file = self.made()
         self.assertEqual([1, 1], [file.said(), file.said()])
         self.path.write_text('22')
@@ -37,14 +37,14 @@ class ChangingFileTest(unittest.TestCase):
         os.replace(beside, self.path)
         self.assertEqual(33, file.said())
 
-    def test_it_is_read_only_when_it_has_changed(self):
+    def test_unchanged_file_read_once(self):
         read = []
         file = changing.ChangingFile(str(self.path), read.append)
         file.said()
         file.said()
         self.assertEqual(['1'], read)
 
-    def test_a_broken_change_is_logged_once_and_changes_nothing(self):
+    def test_invalid_change_logged_once_and_ignored(self):
         file = self.made()
         for breaking in (lambda: self.path.write_text('many'), self.path.unlink,
                          lambda: self.path.write_bytes(b'\xff')):
@@ -56,7 +56,7 @@ class ChangingFileTest(unittest.TestCase):
         self.path.write_text('2')
         self.assertEqual(2, file.said())
 
-    def test_at_the_beginning_it_must_be_right(self):
+    def test_invalid_file_at_start_rejected(self):
         for text, reason in (('many', 'many is no number'), (None, 'No such file')):
             with self.subTest(text=text):
                 self.path.write_text(text) if text else self.path.unlink()
@@ -67,6 +67,6 @@ class ChangingFileTest(unittest.TestCase):
 
 class MarksTest(unittest.TestCase):
 
-    def test_what_is_missing_is_left_out(self):
+    def test_marks_omit_missing_files(self):
         self.assertEqual((), changing.marks(['/no/such/file']))
         self.assertEqual(1, len(changing.marks([__file__, '/no/such/file'])))

@@ -1,4 +1,4 @@
-"""What a file sets and nobody reads is found, and nothing else."""
+"""Unknown options and groups of configuration files."""
 import importlib.metadata
 import pathlib
 import re
@@ -50,7 +50,7 @@ LIBRARIES = ('blockattach.storage.privileged', 'castellan.config', 'keystonemidd
 
 
 def read(conf, *arguments):
-    """As a process does, but for its log."""
+    """Read the configuration as a process does, without setting up its log."""
     log.register(conf)
     options.register(conf)
     transport.register_options(conf)
@@ -72,10 +72,10 @@ class UnknownOptionsTest(unittest.TestCase):
         read(conf, '--config-file', str(self.path), *arguments)
         return options.find_unknown(conf)
 
-    def test_one_in_its_former_group_is_known(self):
+    def test_option_in_former_group_known(self):
         self.assertEqual([], self.found('[control]\nquota_attachments = 7\n'))
 
-    def test_the_nearest_is_named(self):
+    def test_unknown_option_names_nearest(self):
         for text, group, name, nearest in (
                 ('[volume]\nenabled_backends = a\n[a]\nvolume_dirr = /x', 'a', 'volume_dirr',
                  'volumes_dir'),
@@ -87,7 +87,7 @@ class UnknownOptionsTest(unittest.TestCase):
                 self.assertEqual([(str(self.path), group, name, nearest)],
                                  list(map(tuple, self.found(text))))
 
-    def test_nearest_of_another_group_is_named_with_it(self):
+    def test_nearest_option_of_other_group_named_with_group(self):
         for text, name, nearest in (
                 ('[api]\nschedule_second = 1', 'schedule_second', '[control] schedule_seconds'),
                 ('[volume]\nosapi_max_limit = 1', 'osapi_max_limit', '[api] osapi_max_limit'),
@@ -118,19 +118,19 @@ class UnknownOptionsTest(unittest.TestCase):
         [found] = self.found('[api]\nportt = 1')
         self.assertEqual('[api] portt is unknown (did you mean port?)', found.finding)
 
-    def test_the_backend_of_the_command_line(self):
+    def test_backend_of_command_line_checked(self):
         [found] = self.found('[fake]\npool_nam = x\n[file]\npool_name = x', '--backend', 'fake',
                              all_in_one=True)
         self.assertEqual(('fake', 'pool_name'), (found.group, found.nearest))
 
-    def test_files_of_a_folder(self):
+    def test_unknown_option_in_config_dir_found(self):
         inner = self.path.parent / 'more'
         inner.mkdir()
         (inner / '1.conf').write_text('[volume]\nworker_thread = 1', 'utf-8')
         [found] = self.found('', '--config-dir', str(inner))
         self.assertEqual((str(inner / '1.conf'), 'worker_threads'), (found.path, found.nearest))
 
-    def test_every_option_of_the_sample_is_known(self):
+    def test_options_of_sample_file_known(self):
         # With the options of the libraries that are installed.
         generator.main(['--namespace', 'blockattach', '--output-file', str(self.path)])
         text, number = re.subn(r'^#(\w+) = <.*>$', r'\1 =', self.path.read_text(), flags=re.M)
@@ -150,5 +150,5 @@ class UnknownOptionsTest(unittest.TestCase):
                     with self.subTest(library=entry.name, group=str(group)):
                         self.assertEqual([], self.found(f'[{group or "DEFAULT"}]\n'))
 
-    def test_options_of_libraries_are_no_alarm(self):
+    def test_options_of_libraries_known(self):
         self.assertEqual([], self.found(OF_LIBRARIES))

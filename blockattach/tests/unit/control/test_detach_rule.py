@@ -1,4 +1,4 @@
-"""The rule with a Nova to ask: which callers pass, the answers, and when Nova is asked."""
+"""Detach rule with a stand-in for Nova: callers, answers, and requests to Nova."""
 import logging
 import unittest
 
@@ -28,7 +28,7 @@ def caller(roles=('member', 'reader'), service_roles=(), is_admin=False,
 
 
 class RuleTestCase(unittest.TestCase):
-    """A server that uses an attachment, and Nova, which says so."""
+    """Test case with a Nova whose server uses an attachment."""
 
     def setUp(self):
         super().setUp()
@@ -55,9 +55,9 @@ class RuleTestCase(unittest.TestCase):
 
 
 class CheckTest(RuleTestCase):
-    """DELETE /attachments/{id}."""
+    """Check of a single attachment, as for ``DELETE /attachments/{id}``."""
 
-    def test_what_a_server_uses_stays_for_every_caller(self):
+    def test_attachment_in_use_rejected_for_each_caller(self):
         for ctxt in (caller(), caller(roles=('admin',), is_admin=True), caller(roles=('service',)),
                      caller(service_roles=('member',))):
             with (self.subTest(roles=ctxt.roles),
@@ -66,34 +66,34 @@ class CheckTest(RuleTestCase):
             self.assertTrue(str(caught.exception).startswith(SENTENCE))
             self.assertIn('X-Service-Token', str(caught.exception))
 
-    def test_a_service_passes_unchecked(self):
+    def test_service_token_passes_without_request(self):
         self.rule().check(caller(service_roles=('reader', 'service')), samples.attachment(),
                           _Verb.DELETE)
         self.rule(service_roles=('nova', 'glance')).check(
             caller(service_roles=('glance',)), samples.attachment(), _Verb.DELETE)
         self.assert_asked(0)
 
-    def test_a_service_of_another_role_is_a_user(self):
+    def test_service_token_with_other_role_checked(self):
         with self.assertRaises(errors.AttachmentInUseByServer):
             self.rule(service_roles=('nova',)).check(
                 caller(service_roles=('service',)), samples.attachment(), _Verb.DELETE)
 
-    def test_what_no_server_knows_of_goes_unchecked(self):
+    def test_attachment_without_server_passes_without_request(self):
         for unused in (samples.attachment(instance_uuid=None), samples.attachment(connection=None),
                        samples.attachment(connection={})):
             self.rule().check(caller(), unused, _Verb.DELETE)
         self.assert_asked(0)
 
-    def test_what_nova_does_not_know_goes(self):
+    def test_attachment_of_unknown_server_passes(self):
         self.rule().check(caller(), samples.attachment(instance_uuid='another-server'),
                           _Verb.DELETE)
         self.assert_asked(1)
 
-    def test_what_the_server_uses_by_another_attachment_goes(self):
+    def test_other_attachment_of_used_volume_passes(self):
         self.rule().check(caller(), samples.attachment(id=OTHER), _Verb.DELETE)
         self.assert_asked(1)
 
-    def test_without_an_answer_it_stays(self):
+    def test_check_without_answer_of_nova_rejected(self):
         def away():
             self.nova.close()
 
@@ -107,14 +107,14 @@ class CheckTest(RuleTestCase):
             with self.subTest(event=event), self.assertRaises(errors.NovaUnavailable):
                 rule.check(caller(is_admin=True), samples.attachment(), _Verb.DELETE)
 
-    def test_where_the_rule_does_not_hold_nobody_is_asked(self):
+    def test_disabled_rule_passes_without_request(self):
         self.rule(holds=False).check(caller(), samples.attachment(), _Verb.DELETE)
         self.rule(holds=False).check_volume(
             caller(), samples.VOLUME, [samples.attachment(), samples.attachment(id=OTHER)], None,
             _Verb.DETACH)
         self.assert_asked(0)
 
-    def test_by_force_only_a_clear_answer_is_in_the_way(self):
+    def test_forced_delete_rejected_only_by_answer_of_nova(self):
         admin = caller(is_admin=True)
         with self.assertRaises(errors.AttachmentInUseByServer):
             self.rule().check(admin, samples.attachment(), _Verb.FORCED_DELETE)
@@ -122,7 +122,7 @@ class CheckTest(RuleTestCase):
         self.rule().check(admin, samples.attachment(), _Verb.FORCED_DELETE)
         self.rule(configured=False).check(admin, samples.attachment(), _Verb.FORCED_DELETE)
 
-    def test_the_same_host_may_connect_once_more(self):
+    def test_update_with_same_host_passes_without_request(self):
         row = samples.attachment()
         self.rule().check(caller(), row, _Verb.UPDATE, make.connector(row.initiator))
         self.assert_asked(0)
@@ -131,28 +131,28 @@ class CheckTest(RuleTestCase):
 
 
 class CheckVolumeTest(RuleTestCase):
-    """The actions of a volume, which may name an attachment."""
+    """Check of a volume action, which may name an attachment."""
 
     def check(self, rows, attachment_id, ctxt=None):
         self.rule().check_volume(ctxt or caller(), samples.VOLUME, rows, attachment_id,
                                  _Verb.DETACH)
 
-    def test_a_volume_without_attachments(self):
+    def test_volume_without_attachments_passes_without_request(self):
         self.check([], None)
         self.assert_asked(0)
 
-    def test_the_only_attachment_is_meant(self):
+    def test_unnamed_attachment_is_only_one(self):
         with self.assertRaisesRegex(errors.AttachmentInUseByServer, samples.SERVER):
             self.check([samples.attachment()], None)
         self.check([samples.attachment(id=OTHER)], None)
 
-    def test_the_named_one_of_several(self):
+    def test_named_attachment_of_several_checked(self):
         rows = [samples.attachment(), samples.attachment(id=OTHER)]
         self.check(rows, OTHER)
         with self.assertRaisesRegex(errors.AttachmentInUseByServer, samples.SERVER):
             self.check(rows, samples.ATTACHMENT)
 
-    def test_nobody_knows_which_is_meant(self):
+    def test_ambiguous_or_unknown_attachment_rejected(self):
         several = [samples.attachment(), samples.attachment(id=OTHER)]
         for rows, attachment_id in ((several, None), (several, 'unknown'), ([], 'unknown'),
                                     (several[:1], 'unknown')):
@@ -162,7 +162,7 @@ class CheckVolumeTest(RuleTestCase):
             self.assertIn('Detach volume from instance  using', str(caught.exception))
         self.assert_asked(0)
 
-    def test_an_attachment_of_another_volume(self):
+    def test_attachment_of_other_volume_rejected(self):
         self.elsewhere['mine'] = samples.attachment(id='mine', volume_id='another-volume')
         self.elsewhere['theirs'] = samples.attachment(id='theirs', volume_id='another-volume',
                                                       project_id='another-project')
@@ -174,7 +174,7 @@ class CheckVolumeTest(RuleTestCase):
         with self.assertRaisesRegex(errors.InvalidInput, 'Mismatched'):
             self.check([samples.attachment()], 'theirs', caller(is_admin=True))
 
-    def test_a_service_may_do_all_that(self):
+    def test_service_token_passes_for_volume_action(self):
         several = [samples.attachment(), samples.attachment(id=OTHER)]
         for rows, attachment_id in ((several, None), (several, 'unknown'), ([], None),
                                     (several[:1], None)):
@@ -183,9 +183,9 @@ class CheckVolumeTest(RuleTestCase):
 
 
 class SettingsTest(unittest.TestCase):
-    """When the rule holds."""
+    """Settings of the detach rule."""
 
-    def test_auto_follows_what_is_configured(self):
+    def test_auto_enables_rule_with_nova_or_keystone(self):
         for word, url, keystone, holds in (
                 ('auto', None, False, False), ('auto', None, True, True),
                 ('auto', 'http://nova', False, True), ('on', None, False, True),
@@ -196,7 +196,7 @@ class SettingsTest(unittest.TestCase):
                     self.assertEqual(holds, settings.rule_holds(keystone))
                     self.assertEqual(url is not None, settings.configured)
 
-    def test_the_settings_are_the_options(self):
+    def test_settings_read_from_options(self):
         conf = cfg.ConfigOpts()
         conf.register_opts(nova_conf.OPTS, group=nova_conf.GROUP)
         conf([], project='blockattach', default_config_files=[])

@@ -1,4 +1,4 @@
-"""The one table of an attachment's lifecycle: every pair, and what follows from all of them."""
+"""Transition table of the attachment lifecycle."""
 import unittest
 
 from blockattach.storage import errors
@@ -33,7 +33,7 @@ def pairs():
 
 
 def reachable(start, ways):
-    """Every state that can be come to from one."""
+    """Return each state that is reachable from a state."""
     seen, new = set(), {start}
     while new:
         seen |= new
@@ -42,7 +42,7 @@ def reachable(start, ways):
 
 
 def ways():
-    """Where each state can lead, whatever a row remembers."""
+    """Return the successors of each state, for any remembered state."""
     found = {state: set() for state in S}
     for state, event in pairs():
         for came_from in (None, *S):
@@ -55,7 +55,7 @@ def ways():
 
 class TransitionTest(unittest.TestCase):
 
-    def test_every_pair_leads_where_it_should_or_is_refused(self):
+    def test_each_transition_leads_to_expected_state(self):
         for state, event in pairs():
             expected = LEGAL[event].get(state)
             with self.subTest(state=state, event=event):
@@ -72,7 +72,7 @@ class TransitionTest(unittest.TestCase):
                 else:
                     self.assertIs(expected, lifecycle.next_state(state, event))
 
-    def test_a_refusal_names_what_would_be_allowed(self):
+    def test_invalid_transition_names_allowed_events(self):
         with self.assertRaises(errors.InvalidTransition) as caught:
             lifecycle.next_state(S.CONNECTED, E.RELEASE)
         self.assertEqual('complete, attach, connect, disconnect',
@@ -81,31 +81,31 @@ class TransitionTest(unittest.TestCase):
             lifecycle.next_state(S.GONE, E.CONNECT)
         self.assertEqual('none', caught.exception.kwargs['allowed'])
 
-    def test_no_pair_stands_twice_in_the_table(self):
+    def test_transitions_unique(self):
         keys = [(row.source, row.event) for row in lifecycle.TRANSITIONS]
         self.assertEqual(sorted(set(keys)), sorted(keys))
 
-    def test_allowed_events_are_those_that_lead_somewhere(self):
+    def test_allowed_events_match_transitions(self):
         for state in S:
             self.assertEqual({event for event in E if state in LEGAL[event]},
                              set(lifecycle.allowed_events(state)), state)
 
-    def test_each_state_can_be_reached_from_a_birth(self):
+    def test_each_state_reachable_from_initial_state(self):
         born = reachable(S.RESERVED, ways()) | reachable(S.CONNECTING, ways())
         self.assertEqual(set(S), born)
         self.assertEqual(set(S), reachable(S.RESERVED, ways()))
 
-    def test_the_end_can_be_reached_from_each_state_by_the_callers_own_acts(self):
+    def test_each_state_deletable_by_caller(self):
         for state in S:
             self.assertIn(S.GONE, reachable(state, ways()), state)
         for state in set(S) - {S.GONE}:
             self.assertTrue({E.DISCONNECT, E.RELEASE} & set(lifecycle.allowed_events(state)),
                             f'{state} cannot be deleted')
 
-    def test_nothing_leads_out_of_the_end(self):
+    def test_gone_has_no_successor(self):
         self.assertEqual(set(), ways()[S.GONE])
 
-    def test_what_the_service_is_at_work_on_is_ended_by_the_volume_service_alone(self):
+    def test_transitional_state_ended_by_volume_service_only(self):
         repeatable = {E.CONNECT, E.DISCONNECT}
         for row in lifecycle.TRANSITIONS:
             with self.subTest(row=row):
@@ -114,7 +114,7 @@ class TransitionTest(unittest.TestCase):
                 self.assertIs(lifecycle.Writer.VOLUME if of_volume else lifecycle.Writer.CONTROL,
                               row.writer)
 
-    def test_each_transitional_state_can_be_finished_refused_and_given_up(self):
+    def test_transitional_state_can_finish_be_refused_and_fail(self):
         for state in lifecycle.TRANSITIONAL:
             events = set(lifecycle.allowed_events(state))
             self.assertLessEqual({E.REFUSED, E.FAILED}, events, state)
@@ -123,29 +123,29 @@ class TransitionTest(unittest.TestCase):
 
 class RememberedTest(unittest.TestCase):
 
-    def test_only_transitional_states_remember(self):
+    def test_non_transitional_state_remembers_nothing(self):
         for state in S:
             for target in set(S) - lifecycle.TRANSITIONAL:
                 self.assertIsNone(lifecycle.remembered(state, target, S.RESERVED))
 
-    def test_the_state_before_is_remembered(self):
+    def test_transitional_state_remembers_previous_state(self):
         for state in (S.RESERVED, S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING):
             self.assertIs(state, lifecycle.remembered(state, S.CONNECTING, None))
         for state in (S.CONNECTED, S.ATTACHED, S.ERROR_ATTACHING, S.ERROR_DETACHING):
             self.assertIs(state, lifecycle.remembered(state, S.DISCONNECTING, None))
 
-    def test_entered_again_it_keeps_what_it_remembered(self):
+    def test_reentered_transitional_state_keeps_remembered_state(self):
         for state in lifecycle.TRANSITIONAL:
             for came_from in (None, S.RESERVED, S.ATTACHED):
                 self.assertIs(came_from, lifecycle.remembered(state, state, came_from))
 
-    def test_deleted_while_connecting_it_does_not_go_back_there(self):
+    def test_delete_while_connecting_remembers_error_detaching(self):
         for came_from in (None, S.RESERVED, S.ATTACHED):
             self.assertIs(S.ERROR_DETACHING,
                           lifecycle.remembered(S.CONNECTING, S.DISCONNECTING, came_from))
 
-    def test_no_chain_of_moves_comes_back_to_where_nobody_is_at_work(self):
-        """Walk every (state, memory) there is: a refusal never leads into a transitional one."""
+    def test_refusal_never_leads_to_transitional_state(self):
+        """Walk each reachable pair of state and remembered state."""
         seen, new = set(), {(S.RESERVED, None), (S.CONNECTING, None)}
         while new:
             seen |= new
@@ -163,12 +163,12 @@ class RememberedTest(unittest.TestCase):
 
 class RefusalTest(unittest.TestCase):
 
-    def test_a_waiting_caller_gets_the_error_and_nothing_has_happened(self):
+    def test_refusal_to_waiting_caller_restores_state(self):
         for state in lifecycle.TRANSITIONAL:
             for came_from in (None, *S):
                 self.assertIs(E.REFUSED, lifecycle.refusal(state, came_from, True))
 
-    def test_where_nobody_waits_it_fails_unless_the_host_before_uses_it(self):
+    def test_refusal_without_caller_fails_unless_old_host_connected(self):
         # by what a row remembers: the state that a refusal leads to
         for state, came_from, expected in (
                 (S.CONNECTING, S.RESERVED, S.ERROR_ATTACHING),
@@ -185,12 +185,13 @@ class RefusalTest(unittest.TestCase):
 
 
 class NotificationsTest(unittest.TestCase):
-    """All that starts ends once."""
+    """Notifications of each transition."""
 
     def walk(self):
-        """Every move of every history: what was begun before, and what is notified.
+        """Yield each transition of each history with the open starts and its notifications.
 
-        A history begins with an insert that is notified (as a move from nowhere), or legacy.
+        A history starts with an insert that is notified as a transition from None, or with a
+        legacy reservation.
         """
         histories = [(S.RESERVED, None, frozenset(), True), (S.CONNECTED, None, frozenset(), True)]
         for born in (S.RESERVED, S.CONNECTING, S.ATTACHED):
@@ -219,7 +220,7 @@ class NotificationsTest(unittest.TestCase):
             begun = begun | {what} if how == 'start' else begun - {what}
         return begun
 
-    def test_nothing_starts_twice_and_only_what_has_started_ends(self):
+    def test_notified_start_and_end_alternate(self):
         for state, event, target, begun, notified in self.walk():
             with self.subTest(state=state, event=event, target=target):
                 for one in notified:
@@ -227,14 +228,14 @@ class NotificationsTest(unittest.TestCase):
                     self.assertEqual(how != 'start', what in begun, (begun, notified))
                     begun = self.after(begun, (one,))
 
-    def test_nothing_is_under_way_but_where_the_table_says_so(self):
+    def test_open_start_matches_state(self):
         for state, event, target, begun, notified in self.walk():
             with self.subTest(state=state, event=event, target=target):
                 expected = {'attach'} if target in lifecycle.ATTACHING else (
                     {'detach'} if target is S.DISCONNECTING else set())
                 self.assertEqual(expected, self.after(begun, notified))
 
-    def test_it_ends_well_only_where_it_did(self):
+    def test_end_notified_only_on_success(self):
         for state, event, target, _, notified in self.walk():
             with self.subTest(state=state, event=event, target=target):
                 self.assertEqual(target is S.ATTACHED and (event in (E.COMPLETE, E.ATTACH, None)
@@ -242,7 +243,7 @@ class NotificationsTest(unittest.TestCase):
                                  T.ATTACH_END in notified)
                 self.assertEqual(event in (E.DISCONNECTED, E.RELEASE), T.DETACH_END in notified)
 
-    def test_whole_histories(self):
+    def test_notifications_of_histories(self):
         for states, expected in (
                 ((None, S.RESERVED, S.CONNECTING, S.CONNECTED, S.ATTACHED, S.DISCONNECTING,
                   S.GONE), (T.ATTACH_START, T.ATTACH_END, T.DETACH_START, T.DETACH_END)),
@@ -263,7 +264,7 @@ class NotificationsTest(unittest.TestCase):
 
 class WordsTest(unittest.TestCase):
 
-    def test_each_live_state_has_a_rank_and_the_volume_a_word_for_it(self):
+    def test_each_live_state_has_rank_and_volume_status(self):
         self.assertEqual(set(lifecycle.LIVE), set(lifecycle.RANKS))
         self.assertNotIn(S.GONE, lifecycle.RANKS)
         words = volume_lifecycle.RANK_STATUSES
@@ -272,17 +273,17 @@ class WordsTest(unittest.TestCase):
             if not state.startswith('error_'):
                 self.assertEqual(lifecycle.WIRE_STATUS[state], words[rank].attach_status, state)
 
-    def test_ranks_are_in_the_order_of_the_wire(self):
+    def test_ranks_ordered_by_attach_status(self):
         self.assertEqual(
             ['attached', 'attaching', 'detaching', 'reserved', 'reserved'],
             [volume_lifecycle.RANK_STATUSES[rank].attach_status for rank in range(1, 6)])
 
-    def test_states_on_wire_is_the_way_back(self):
+    def test_states_on_wire_inverts_wire_status(self):
         for state in lifecycle.LIVE:
             self.assertIn(state, lifecycle.states_on_wire(lifecycle.WIRE_STATUS[state]))
         self.assertEqual((S.CONNECTING, S.CONNECTED), lifecycle.states_on_wire('attaching'))
         self.assertEqual((), lifecycle.states_on_wire('detached'))
         self.assertEqual((), lifecycle.states_on_wire('no such word'))
 
-    def test_which_states_are_granted(self):
+    def test_granted_states(self):
         self.assertEqual({S.CONNECTING, S.CONNECTED, S.ATTACHED}, lifecycle.GRANTED)

@@ -1,4 +1,4 @@
-"""Bounds on what a host may say of itself."""
+"""Validation of connectors."""
 import unittest
 
 from blockattach.platform import errors
@@ -8,7 +8,7 @@ from blockattach.tests.fixtures import make
 
 class InitiatorTest(unittest.TestCase):
 
-    def test_names_of_nodes(self):
+    def test_iscsi_node_name_is_initiator(self):
         for name in ('iqn.1993-08.org.debian:01:a1b2c3', 'iqn.1994-05.com.redhat:abc',
                      'iqn.1991-05.com.microsoft:host.example.com', 'iqn.2010-11.libiscsi',
                      'IQN.2016-04.com.example:a'.lower(), 'eui.02004567A425678D',
@@ -17,7 +17,7 @@ class InitiatorTest(unittest.TestCase):
             with self.subTest(name=name):
                 self.assertTrue(connection.is_initiator(name))
 
-    def test_what_no_node_is_called(self):
+    def test_invalid_node_name_is_no_initiator(self):
         for name in ('', ' ', 'ALL', 'null', '1e5', '127.0.0.1', 'fake2',
                      '6f0d4c1e-9c7e-4a2e-9d53-6f2b3c7d8e90', 'iqn', 'iqn.', 'iqn.2016-13.a.b:c',
                      'iqn.2016-04.a b', 'iqn.2016-04.a,b', 'iqn.2016-04.com.example:\u00e9',
@@ -35,7 +35,7 @@ class BoundsTest(unittest.TestCase):
         self.assertIn(said, str(caught.exception))
         self.assertLess(len(str(caught.exception)), 200)
 
-    def test_what_hosts_say(self):
+    def test_usual_connector_accepted(self):
         connection.check_connector({})
         connection.check_connector({
             'ip': '192.0.2.7', 'host': 'compute-1', 'multipath': False, 'enforce_multipath': True,
@@ -47,7 +47,7 @@ class BoundsTest(unittest.TestCase):
             'wwnns': ['200000109bdd539c'], 'nvme_hostid': None, 'mode': 'ro',
             'more': {'lists': [1, None, {'of': 'things'}], 'words': 'a\\u0000b'}})
 
-    def test_bounds(self):
+    def test_connector_beyond_limits_rejected(self):
         for said, more in (
                 ('more than 64 keys', {f'k{number}': 1 for number in range(62)}),
                 ('a key is longer than 64', {'k' * 65: 1}),
@@ -64,7 +64,7 @@ class BoundsTest(unittest.TestCase):
             with self.subTest(more=str(more)[:60]):
                 self.refused(said, **more)
 
-    def test_a_host_has_a_name(self):
+    def test_connector_with_invalid_host_rejected(self):
         for name in ('', ' ', '\t', 'a\r\nb', None, 5, ['a']):
             with self.subTest(name=name), self.assertRaises(errors.InvalidInput):
                 connection.check_connector({**make.connector(), 'host': name})

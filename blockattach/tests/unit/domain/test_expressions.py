@@ -1,4 +1,4 @@
-"""The language of backends' functions: a row for every operator, how they bind, and what fails."""
+"""Expressions of filter and goodness functions: operators, precedence and errors."""
 import unittest
 
 from blockattach.storage.domain import expressions
@@ -77,21 +77,21 @@ FAILING = (
 
 class ExpressionsTest(unittest.TestCase):
 
-    def test_every_row(self):
+    def test_expression_evaluates_to_value(self):
         for expression, value in ROWS:
             with self.subTest(expression):
                 found = expressions.evaluate(expression, NAMES)
                 self.assertEqual(value, found)
                 self.assertEqual(isinstance(value, str), isinstance(found, str))
 
-    def test_what_cannot_be_read_is_found_without_facts(self):
+    def test_check_rejects_invalid_expression(self):
         for expression, words in WRONG:
             with self.subTest(expression), \
                     self.assertRaises(expressions.ExpressionError) as caught:
                 expressions.check(expression)
             self.assertIn(words, str(caught.exception), expression)
 
-    def test_what_cannot_be_evaluated(self):
+    def test_evaluate_fails_on_missing_or_wrong_values(self):
         for expression, words in FAILING:
             expressions.check(expression)
             with self.subTest(expression), \
@@ -99,13 +99,13 @@ class ExpressionsTest(unittest.TestCase):
                 expressions.evaluate(expression, NAMES)
             self.assertIn(words, str(caught.exception), expression)
 
-    def test_a_long_one_needs_no_depth(self):
+    def test_long_expression_needs_no_recursion(self):
         self.assertEqual(5000, expressions.evaluate('+'.join(['1'] * 5000), {}))
         self.assertEqual(1, expressions.evaluate('-' * 5000 + '1', {}))
         self.assertEqual(1, expressions.evaluate('^'.join(['1'] * 5000), {}))
         self.assertEqual(7, expressions.evaluate('0 ? 1 : ' * 5000 + '7', {}))
 
-    def test_every_operator_of_the_grammar_is_tried(self):
+    def test_rows_cover_each_operator_and_function(self):
         tried = ' '.join(expression for expression, _ in ROWS)
         for level in expressions.LEVELS:
             for sign in level.operators:

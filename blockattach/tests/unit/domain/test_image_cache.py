@@ -1,4 +1,4 @@
-"""Which images are cached, when a cached one is used, and what goes for another."""
+"""Rules of the image-volume cache: caching, use and eviction."""
 import dataclasses
 import datetime
 import types
@@ -13,7 +13,7 @@ ENTRY = image_cache.Entry('an-image', 'a-volume', 2, AT, AT, 'available', True)
 
 
 def entry(number, **changed):
-    """Of another image; of a higher number, used later."""
+    """Return a cache entry of another image, used later the higher its number."""
     return dataclasses.replace(
         ENTRY, image_id=f'image-{number}', volume_id=f'volume-{number}',
         used_at=AT + datetime.timedelta(hours=number), **changed)
@@ -21,7 +21,7 @@ def entry(number, **changed):
 
 class ImageTest(unittest.TestCase):
 
-    def test_when_it_was_changed(self):
+    def test_updated_at_parsed(self):
         for text, expected in (
                 ('2026-01-01T00:00:00Z', AT), ('2026-01-01T02:00:00+02:00', AT),
                 ('2026-01-01T00:00:00', AT), ('yesterday', None), (None, None)):
@@ -29,7 +29,7 @@ class ImageTest(unittest.TestCase):
                 self.assertEqual(expected, image_cache.updated_at(
                     dataclasses.replace(IMAGE, updated_at=text)))
 
-    def test_which_are_cached(self):
+    def test_is_cacheable(self):
         for encrypted, changed, expected in (
                 (False, {}, True), (True, {}, False), (False, {'updated_at': None}, False),
                 (False, {'properties': {'cinder_encryption_key_id': 'a-key'}}, False)):
@@ -38,7 +38,7 @@ class ImageTest(unittest.TestCase):
                     dataclasses.replace(IMAGE, **changed),
                     types.SimpleNamespace(encrypted=encrypted)))
 
-    def test_when_it_is_used(self):
+    def test_is_usable(self):
         for changed, size_gb, expected in (
                 ({}, 2, True), ({}, 3, True), ({}, 1, False),
                 ({'status': 'downloading'}, 2, False), ({'status': 'in-use'}, 2, False),
@@ -55,10 +55,10 @@ class ReplacedTest(unittest.TestCase):
         found = image_cache.replaced(entries, IMAGE, size_gb, image_cache.Bounds(**bounds))
         return found if found is None else [entry.volume_id for entry in found]
 
-    def test_without_bounds_nothing_goes(self):
+    def test_unbounded_cache_evicts_nothing(self):
         self.assertEqual([], self.replaced([entry(number) for number in range(9)], 999))
 
-    def test_the_longest_unused_go(self):
+    def test_least_recently_used_evicted(self):
         entries = [entry(2), entry(0), entry(1)]
         for bounds, expected in (
                 ({'max_count': 4}, []), ({'max_count': 3}, ['volume-0']),
@@ -68,14 +68,14 @@ class ReplacedTest(unittest.TestCase):
             with self.subTest(bounds):
                 self.assertEqual(expected, self.replaced(entries, **bounds))
 
-    def test_what_would_never_fit_makes_no_room(self):
+    def test_image_larger_than_cache_evicts_nothing(self):
         self.assertIsNone(self.replaced([entry(0)], 5, max_gb=4))
 
-    def test_what_is_there_or_on_its_way_stays(self):
+    def test_cached_image_not_cached_again(self):
         for status in ('available', 'downloading'):
             self.assertIsNone(self.replaced([dataclasses.replace(ENTRY, status=status)]))
 
-    def test_what_is_of_no_use_goes_first(self):
+    def test_unusable_entry_evicted_first(self):
         for changed in ({'status': 'error'}, {'intact': False},
                         {'image_updated_at': AT - datetime.timedelta(days=1)}):
             with self.subTest(changed):

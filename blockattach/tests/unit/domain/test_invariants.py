@@ -1,4 +1,4 @@
-"""Each invariant finds what breaks it, and finds nothing in what is whole."""
+"""Invariants: facts that violate each of them, and facts that violate none."""
 import dataclasses
 import unittest
 
@@ -29,7 +29,7 @@ def snapshot(of=WHOLE, **changes):
 
 
 def row(**changes):
-    """``overdue``: of the row, whose work it is by itself."""
+    """Return facts with a changed attachment, which is its own work if ``overdue`` is given."""
     found = dataclasses.replace(WHOLE, attachments=(dataclasses.replace(ROW, **changes),))
     if changes.get('overdue') is None:
         return found
@@ -42,7 +42,7 @@ def work(noun, resource_id, overdue=-5.0, of=WHOLE):
 
 
 def second(of=WHOLE, **changes):
-    """Another attachment of the same volume, from another host."""
+    """Return facts with another attachment of the same volume, from another host."""
     other = dataclasses.replace(
         ROW, **{'id': 'b', 'initiator': 'iqn.b', 'slot': 1, **changes})
     return dataclasses.replace(of, attachments=(*of.attachments, other))
@@ -110,42 +110,42 @@ def names(facts, **how):
 
 class InvariantsTest(unittest.TestCase):
 
-    def test_what_is_whole_breaks_none(self):
+    def test_consistent_facts_violate_nothing(self):
         self.assertEqual([], invariants.check(WHOLE))
         self.assertEqual([], invariants.check(observed.Facts((), ())))
 
-    def test_an_administrator_may_say_that_a_volume_is_being_made(self):
+    def test_reset_to_creating_violates_nothing(self):
         self.assertEqual([], invariants.check(volume(
             own_status='creating', status='creating', made=True)))
 
-    def test_each_is_broken_by_something(self):
+    def test_each_invariant_violated_by_its_cases(self):
         self.assertEqual(set(BROKEN), {one.name for one in invariants.INVARIANTS})
         for name, cases in BROKEN.items():
             for number, facts in enumerate(cases):
                 with self.subTest(name, case=number):
                     self.assertIn(name, names(facts))
 
-    def test_what_moves_is_asked_only_when_it_has_settled(self):
+    def test_moving_pair_checked_only_when_settled(self):
         moving = target(ACTUAL, OTHER)
         self.assertEqual({'one_host_writes', 'nobody_else_is_granted'}, names(moving))
         self.assertEqual(set(), names(moving, settled=False))
         self.assertEqual(set(), names(dataclasses.replace(
             moving, busy=frozenset({('v', 'iqn.b')}))))
 
-    def test_an_offer_is_there_while_its_volume_awaits_it_and_void_otherwise(self):
+    def test_transfer_offer_violates_nothing(self):
         self.assertEqual(set(), names(volume(
             own_status='awaiting-transfer', status='awaiting-transfer', offered=True)))
         self.assertEqual(set(), names(volume(offered=True)))
 
-    def test_a_move_between_two_hosts_of_one_server_is_whole(self):
+    def test_server_on_two_hosts_violates_nothing(self):
         grants = (GRANT, observed.GrantFact('v', 'iqn.b', '-b', 'name'))
         self.assertEqual(set(), names(dataclasses.replace(
             second(target(ACTUAL, OTHER)), grants=grants)))
 
-    def test_a_target_that_was_not_asked_is_not_checked(self):
+    def test_unqueried_target_not_checked(self):
         self.assertEqual(set(), names(dataclasses.replace(WHOLE, targets=())))
 
-    def test_a_violation_names_the_command_that_repairs_it(self):
+    def test_violation_names_repair_command(self):
         [found] = invariants.check(volume(status='error'))
         self.assertEqual('blockattach-manage attachments derive v', found.repair)
         self.assertEqual(('P6', observed.Severity.ACCOUNT, 'v', None), (

@@ -1,4 +1,4 @@
-"""When a volume may be attached once more: every cell of the table."""
+"""Admission of a further attachment to a volume."""
 import itertools
 import unittest
 
@@ -31,7 +31,7 @@ def admit(own_status='available', shared=False, holders=(), instance=A, mode=Non
 
 class AdmitTest(unittest.TestCase):
 
-    def test_own_status_in_the_way(self):
+    def test_admit_in_wrong_status_rejected(self):
         for own_status, shared, holders in itertools.product(
                 STATUSES, (False, True), ((), (holder(),))):
             if own_status in ('available', 'downloading'):
@@ -39,7 +39,7 @@ class AdmitTest(unittest.TestCase):
             with self.subTest(own_status=own_status, shared=shared):
                 self.assertRaises(errors.InvalidVolume, admit, own_status, shared, holders)
 
-    def test_a_multiattach_volume_has_a_place_for_everybody(self):
+    def test_multiattach_volume_admits_any_number(self):
         for count, instance, mode in itertools.product((0, 1, 2, 50), (None, A, B), MODES):
             holders = [holder(slot=None)] * count
             with self.subTest(count=count, instance=instance, mode=mode):
@@ -47,7 +47,7 @@ class AdmitTest(unittest.TestCase):
                                  admit(shared=True, holders=holders, instance=instance,
                                        mode=mode))
 
-    def test_joins_refused_on_a_volume_to_boot_from(self):
+    def test_join_of_bootable_volume_needs_policy(self):
         # multiattach, bootable, taken, may join: whether it is forbidden
         for shared, bootable, taken, may in itertools.product((False, True), repeat=4):
             with self.subTest(shared=shared, bootable=bootable, taken=taken, may=may):
@@ -62,19 +62,19 @@ class AdmitTest(unittest.TestCase):
                     self.assertEqual(multiattach.admit(facts, (), False, A, RW),
                                      multiattach.admit(facts, (), False, A, RW, rule))
 
-    def test_what_is_answered_to_joins_of_a_volume_that_refuses_all(self):
+    def test_status_error_precedes_policy_of_join(self):
         for own_status, kind in (('error', errors.InvalidVolume),
                                  ('maintenance', errors.NotAuthorized)):
             facts = volume(own_status, bootable=True, taken=True)
             self.assertRaises(kind, multiattach.admit, facts, (), False, A, RW, 'the:rule')
 
-    def test_a_plain_volume_without_holders(self):
+    def test_plain_volume_admits_first_holder(self):
         for own_status, instance, mode in itertools.product(
                 ('available', 'downloading'), (None, A), MODES):
             self.assertEqual(multiattach.Admission(multiattach.HOLDER_SLOT, mode),
                              admit(own_status, instance=instance, mode=mode))
 
-    def test_a_plain_volume_with_one_holder(self):
+    def test_plain_volume_admits_second_attachment_of_server(self):
         # what holds it, what asks: whether it is admitted
         table = {(A, A): True, (A, B): False, (A, None): False, (None, A): False,
                  (None, None): False}
@@ -90,31 +90,31 @@ class AdmitTest(unittest.TestCase):
                         multiattach.Admission(1 - slot, asked if mode is None else mode),
                         admit(holders=holders, instance=second, mode=asked))
 
-    def test_a_plain_volume_with_two_holders(self):
+    def test_plain_volume_with_two_attachments_rejected(self):
         holders = [holder(A, RW, 0), holder(A, RW, 1)]
         for instance in (None, A, B):
             self.assertRaises(errors.InvalidVolume, admit, holders=holders, instance=instance)
 
 
 class RefusalTest(unittest.TestCase):
-    """What Nova and Tempest read."""
+    """Messages of refused attachments, which Nova and Tempest read."""
 
     def message(self, *args, **kwargs):
         with self.assertRaises(errors.InvalidVolume) as caught:
             admit(*args, **kwargs)
         return str(caught.exception)
 
-    def test_a_plain_volume_names_the_status_that_is_shown(self):
+    def test_refusal_names_shown_status(self):
         self.assertEqual(
             'Invalid volume: Volume the-volume status must be available or downloading to '
             'reserve, but the current status is in-use.',
             self.message(holders=[holder()], instance=B, shown='in-use'))
 
-    def test_a_multiattach_volume_may_be_in_use(self):
+    def test_refusal_of_multiattach_volume_names_in_use(self):
         self.assertIn('available or in-use or downloading',
                       self.message('maintenance', shared=True))
 
-    def test_an_error_is_named(self):
+    def test_refusal_names_error_status(self):
         for own_status in ('error', 'error_deleting', 'error_extending'):
             text = self.message(own_status)
             self.assertIn('error state', text)
@@ -123,7 +123,7 @@ class RefusalTest(unittest.TestCase):
 
 class ModeTest(unittest.TestCase):
 
-    def test_every_cell(self):
+    def test_mode_by_volume_and_request(self):
         # read-only, one writer, another writes, asked: what the new row gets
         for readonly, single, another, asked in itertools.product(
                 (False, True), (False, True), (False, True), MODES):

@@ -1,4 +1,4 @@
-"""Whether a pool will do: a row for every rule of every filter, and the text of refusals."""
+"""Filters of pools, and the texts of their refusals."""
 import math
 import unittest
 
@@ -58,7 +58,7 @@ ROWS = (
 
 
 class FilterTest(unittest.TestCase):
-    def test_every_row(self):
+    def test_filter_passes_or_gives_reason(self):
         for name, asked, offered, words in ROWS:
             with self.subTest(filter=name, asked=asked, offered=offered):
                 reason = placement.FILTERS[name](samples.request(**asked),
@@ -68,7 +68,7 @@ class FilterTest(unittest.TestCase):
                 else:
                     self.assertIn(words, reason or 'it passed')
 
-    def test_capacity_agrees_with_what_a_report_allows(self):
+    def test_capacity_filter_agrees_with_report(self):
         report = {'total_capacity_gb': 100, 'free_capacity_gb': 30, 'provisioned_capacity_gb': 50,
                   'reserved_percentage': 10}
         room = pools.measure(report)
@@ -84,41 +84,41 @@ class RefusalsTest(unittest.TestCase):
     def refusals(self, asked, *offered):
         return placement.refusals(samples.request(**asked), offered, placement.FILTERS)
 
-    def test_nothing_is_said_as_soon_as_one_will_do(self):
+    def test_no_refusals_with_suitable_pool(self):
         self.assertIsNone(self.refusals({}, samples.pool('h@b#down', up=False), samples.pool()))
 
-    def test_each_pool_has_its_reason(self):
+    def test_refusals_have_reason_of_each_pool(self):
         self.assertEqual(
             {'h@b#down': 'the service is down, disabled or frozen',
              'h@b#one': 'multiattach is not supported'},
             self.refusals({'multiattach': True}, samples.pool('h@b#down', up=False),
                           samples.pool('h@b#one', multiattach=False)))
 
-    def test_without_pools_nothing_will_do(self):
+    def test_refusals_without_pools_are_empty(self):
         self.assertEqual({}, self.refusals({}))
 
 
 class SummaryTest(unittest.TestCase):
-    def test_each_pool_with_its_reason(self):
+    def test_summary_has_reason_of_each_pool(self):
         self.assertEqual('a: no room; b: asleep',
                          placement.summarise({'a': 'no room', 'b': 'asleep'}))
 
-    def test_nobody_has_reported(self):
+    def test_summary_without_pools(self):
         self.assertEqual('no pool has reported to the scheduler', placement.summarise({}))
 
-    def test_many_pools_are_counted_unless_all_are_wanted(self):
+    def test_summary_limited_to_twenty_pools(self):
         reasons = {f'p{number:02}': 'no' for number in range(25)}
         self.assertTrue(placement.summarise(reasons).endswith('p19: no; and 5 more'))
         self.assertIn('p24: no', placement.summarise(reasons, None))
 
-    def test_users_read_each_reason_once_and_no_name(self):
+    def test_user_text_has_each_reason_once_without_names(self):
         full, silent = samples.pool('h@b#full', limit_gb=0.0), samples.pool('h@b#x', up=False)
         reasons = placement.refusals(samples.request(), [full, silent, full], placement.FILTERS)
         self.assertEqual('not enough free space; out of service',
                          placement.in_words(reasons))
         self.assertEqual('no pool has reported to the scheduler', placement.in_words({}))
 
-    def test_what_a_filter_of_others_says_is_for_administrators(self):
+    def test_user_text_hides_reason_of_custom_filter(self):
         reasons = placement.refusals(samples.request(), [samples.pool()],
                                      {'theirs': lambda request, pool: f'{pool.name} is blue'})
         self.assertEqual({'h@b#p': 'h@b#p is blue'}, reasons)

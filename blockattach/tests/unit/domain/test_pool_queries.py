@@ -1,4 +1,4 @@
-"""Queries by clients: a row for every operator, look-ups, and what is no query."""
+"""Pool queries of clients: operators, look-ups and errors."""
 import json
 import unittest
 
@@ -50,13 +50,13 @@ WRONG = (
 
 class QueriesTest(unittest.TestCase):
 
-    def test_every_row_as_text_and_as_it_is(self):
+    def test_query_matches_pool(self):
         for query, expected in ROWS:
             for given in (query, json.dumps(query)) if query else (query,):
                 with self.subTest(given):
                     self.assertIs(expected, hint_filters.matches(given, POOL))
 
-    def test_what_is_no_query(self):
+    def test_invalid_query_rejected(self):
         deep = ['=', 1, 1]
         for _ in range(30):
             deep = ['not', deep]
@@ -66,6 +66,6 @@ class QueriesTest(unittest.TestCase):
                 hint_filters.matches(query, POOL)
             self.assertIn(words, str(caught.exception))
 
-    def test_every_operator_is_tried(self):
+    def test_rows_cover_each_operator(self):
         self.assertLessEqual(set(hint_filters.OPERATORS), {
             query[0] for query, _ in ROWS if query})

@@ -1,4 +1,4 @@
-"""The room of a pool, read out of its report."""
+"""Capacity of a pool according to its report."""
 import math
 import unittest
 
@@ -11,13 +11,13 @@ def limit(**capabilities):
 
 class GibTest(unittest.TestCase):
 
-    def test_numbers_and_texts(self):
+    def test_gib_parses_numbers_and_texts(self):
         for value, expected in ((5, 5.0), (5.25, 5.25), ('5.25', 5.25), (' infinite ', math.inf),
                                 ('unknown', math.inf), ('UNKNOWN', math.inf), (0, 0.0)):
             with self.subTest(value=value):
                 self.assertEqual(expected, pools.gib(value))
 
-    def test_nonsense_is_the_default(self):
+    def test_gib_of_invalid_value_is_default(self):
         for value in (None, 'much', [], math.nan, -1, '-3'):
             with self.subTest(value=value):
                 self.assertEqual(0.0, pools.gib(value))
@@ -26,7 +26,7 @@ class GibTest(unittest.TestCase):
 
 class MeasureTest(unittest.TestCase):
 
-    def test_a_thick_pool_gives_what_is_neither_kept_nor_used_by_strangers(self):
+    def test_thick_pool_limit_without_reserved_and_foreign_use(self):
         # total, free, provisioned, kept %: limit
         table = (
             (100, 100, 0, 0, 100), (100, 60, 40, 0, 100), (100, 60, 20, 0, 80),
@@ -38,7 +38,7 @@ class MeasureTest(unittest.TestCase):
                     total_capacity_gb=total, free_capacity_gb=free,
                     provisioned_capacity_gb=provisioned, reserved_percentage=kept))
 
-    def test_a_thin_pool_gives_its_unreserved_size_times_the_ratio(self):
+    def test_thin_pool_limit_is_unreserved_size_times_ratio(self):
         for ratio, kept, expected in ((20.0, 0, 2000), (1.5, 50, 75), ('2', 0, 200),
                                       (None, 0, 100), ('auto', 0, 2000), (0.5, 0, 100)):
             with self.subTest(ratio=ratio, kept=kept):
@@ -46,15 +46,15 @@ class MeasureTest(unittest.TestCase):
                     total_capacity_gb=100, free_capacity_gb=1, thin_provisioning_support=True,
                     max_over_subscription_ratio=ratio, reserved_percentage=kept))
 
-    def test_a_pool_without_end_has_no_limit(self):
+    def test_infinite_pool_has_no_limit(self):
         for word in ('infinite', 'unknown'):
             self.assertEqual(math.inf, limit(total_capacity_gb=word, free_capacity_gb=word))
             self.assertEqual(math.inf, limit(total_capacity_gb=10, free_capacity_gb=word))
 
-    def test_a_report_that_says_nothing_gives_nothing(self):
+    def test_empty_report_has_no_capacity(self):
         self.assertEqual(pools.Capacity(0.0, 0.0, 0.0, 0.0, False), pools.measure({}))
 
-    def test_what_was_said_is_kept(self):
+    def test_measure_keeps_reported_values(self):
         self.assertEqual(
             pools.Capacity(100.0, 60.0, 20.0, 80.0, False),
             pools.measure({'total_capacity_gb': '100', 'free_capacity_gb': 60,
@@ -63,6 +63,6 @@ class MeasureTest(unittest.TestCase):
 
 class NamesTest(unittest.TestCase):
 
-    def test_whom_to_talk_to_about_a_pool(self):
+    def test_host_of_pool(self):
         pool = pools.Pool(1, 1, 0, 1, False, 'node-1@lvm_1#gold', 'nova', 0, True, {})
         self.assertEqual('node-1@lvm_1', pool.host)

@@ -1,4 +1,4 @@
-"""The lifecycle of a snapshot, and of what one may be made."""
+"""Lifecycle of a snapshot, and the volumes that allow one."""
 import unittest
 
 from blockattach.storage import errors
@@ -9,7 +9,7 @@ Status = snapshots.Status
 
 class LifecycleTest(unittest.TestCase):
 
-    def test_a_move_is_in_the_table_once_and_leads_where_it_says(self):
+    def test_each_transition_leads_to_expected_status(self):
         moves = {(move.source, move.event): move.target for move in snapshots.TRANSITIONS}
         self.assertEqual(len(snapshots.TRANSITIONS), len(moves))
         for status in Status:
@@ -22,17 +22,17 @@ class LifecycleTest(unittest.TestCase):
                         self.assertRaises(errors.InvalidSnapshot, snapshots.next_status, status,
                                           event)
 
-    def test_nothing_happens_to_one_that_is_gone(self):
+    def test_gone_snapshot_has_no_transition(self):
         self.assertNotIn(Status.GONE, {move.source for move in snapshots.TRANSITIONS})
 
-    def test_from_each_status_a_deletion_leads_to_the_end(self):
+    def test_force_delete_from_each_status_ends_in_gone(self):
         for status in Status:
             if status is not Status.GONE:
                 deleting = snapshots.next_status(status, snapshots.Event.FORCE_DELETE)
                 self.assertIs(Status.GONE,
                               snapshots.next_status(deleting, snapshots.Event.DELETED))
 
-    def test_what_is_interrupted_is_in_error(self):
+    def test_settled_status_of_interrupted_snapshot(self):
         self.assertEqual(
             [Status.ERROR, Status.AVAILABLE, Status.ERROR, Status.ERROR_DELETING],
             [snapshots.settled(one) for one in ('creating', 'available', 'error', 'deleting')])
@@ -40,7 +40,7 @@ class LifecycleTest(unittest.TestCase):
 
 class SourceTest(unittest.TestCase):
 
-    def test_of_which_volumes(self):
+    def test_source_volume_checked_by_status(self):
         rows = (
             ('available', 'available', 'h@b#p', False, None),
             ('available', 'in-use', 'h@b#p', True, None),

@@ -1,4 +1,4 @@
-"""A volume's two words, from its own status and its attachments."""
+"""Status and attach status of a volume, and the transitions of its own status."""
 import unittest
 
 from blockattach.storage import errors
@@ -14,7 +14,7 @@ STATUS_WHEN_AVAILABLE = {None: 'available', 1: 'in-use', 2: 'attaching', 3: 'det
 
 class DeriveStatusTest(unittest.TestCase):
 
-    def test_every_own_status_with_every_rank(self):
+    def test_status_of_each_own_status_and_rank(self):
         for own_status in Own:
             for rank in ATTACH_STATUS:
                 with self.subTest(own_status=own_status, rank=rank):
@@ -26,19 +26,19 @@ class DeriveStatusTest(unittest.TestCase):
                     self.assertEqual((status, ATTACH_STATUS[rank]),
                                      lifecycle.derive_status(own_status, rank))
 
-    def test_a_status_as_text_is_the_same(self):
+    def test_status_derived_from_text(self):
         for own_status in Own:
             self.assertEqual(lifecycle.derive_status(own_status, 1),
                              lifecycle.derive_status(own_status.value, 1))
 
-    def test_a_word_of_an_operator_stands_above_the_attachments(self):
+    def test_maintenance_overrides_attachments(self):
         self.assertEqual(('maintenance', 'attached'), lifecycle.derive_status('maintenance', 1))
 
-    def test_no_attachment_puts_a_volume_into_an_error(self):
+    def test_no_rank_derives_error_status(self):
         for rank in ATTACH_STATUS:
             self.assertNotIn('error', lifecycle.derive_status(Own.AVAILABLE, rank).status)
 
-    def test_an_unknown_rank_is_a_mistake_and_no_word(self):
+    def test_unknown_rank_raises(self):
         self.assertRaises(KeyError, lifecycle.derive_status, Own.AVAILABLE, 6)
 
 
@@ -52,7 +52,7 @@ TRANSITIONS = [move for move in lifecycle.TRANSITIONS if move.event not in AT_AN
 
 class TransitionsTest(unittest.TestCase):
 
-    def test_a_move_is_in_the_table_once_and_leads_where_it_says(self):
+    def test_each_transition_leads_to_expected_status(self):
         moves = {(move.source, move.event): move.target for move in lifecycle.TRANSITIONS}
         self.assertEqual(len(lifecycle.TRANSITIONS), len(moves))
         for own_status in Own:
@@ -68,24 +68,24 @@ class TransitionsTest(unittest.TestCase):
                                                     f'Cannot {event} a volume in status'):
                             lifecycle.next_status(own_status, event, Own.MAINTENANCE)
 
-    def test_every_status_but_the_administrators_is_entered_and_left_by_an_event(self):
+    def test_each_status_entered_and_left_by_transition(self):
         entered = {move.target for move in TRANSITIONS if move.source is not move.target}
         left = {move.source for move in TRANSITIONS}
         self.assertEqual({Own.CREATING, Own.MANAGING, Own.ERROR_RESTORING, *SAID},
                          set(Own) - entered)
         self.assertEqual({*ENDS, *SAID}, set(Own) - left)
 
-    def test_an_administrator_may_act_at_any_time_before_the_end(self):
+    def test_admin_events_allowed_in_each_status(self):
         # What is taken from others, or left to them, is not removed meanwhile.
         kept = {lifecycle.Event.FORCE_DELETE: {Own.MANAGING, Own.UNMANAGING}}
         for event in AT_ANY_TIME:
             self.assertEqual(set(Own) - ENDS - kept.get(event, set()), {
                 move.source for move in lifecycle.TRANSITIONS if move.event is event})
 
-    def test_every_event_leads_somewhere(self):
+    def test_each_event_has_transition(self):
         self.assertEqual(set(lifecycle.Event), {move.event for move in lifecycle.TRANSITIONS})
 
-    def test_whatever_is_under_way_ends_in_a_volume_that_can_be_used_or_deleted(self):
+    def test_each_status_leads_to_deletable_status(self):
         ends = lifecycle.DELETABLE | ENDS
         reached = {own_status: {move.target for move in TRANSITIONS
                                 if move.source is own_status} for own_status in Own}
@@ -96,13 +96,13 @@ class TransitionsTest(unittest.TestCase):
 
 class RulesTest(unittest.TestCase):
 
-    def test_what_is_being_worked_on_can_be_neither_deleted_nor_attached(self):
+    def test_transitional_status_neither_deletable_nor_reservable(self):
         for own_status in (Own.CREATING, Own.DELETING, Own.GONE, Own.EXTENDING,
                            Own.RETYPING, Own.MIGRATING):
             self.assertNotIn(own_status, lifecycle.DELETABLE)
             self.assertNotIn(own_status, lifecycle.RESERVABLE)
 
-    def test_an_error_can_be_deleted_but_not_attached(self):
+    def test_error_status_deletable_but_not_reservable(self):
         for own_status in (Own.ERROR, Own.ERROR_DELETING):
             self.assertIn(own_status, lifecycle.DELETABLE)
             self.assertNotIn(own_status, lifecycle.RESERVABLE)

@@ -1,4 +1,4 @@
-"""What a type means: its extra specs, and its encryption."""
+"""Meaning of the extra specs and of the encryption of a volume type."""
 import datetime
 import unittest
 
@@ -11,23 +11,23 @@ NOW = datetime.datetime(2026, 1, 1)
 
 class MultiattachTest(unittest.TestCase):
 
-    def test_words_that_mean_yes(self):
+    def test_multiattach_spec_true(self):
         for value in ('<is> True', '<is> true', '<is>  TRUE ', 'True', 'yes', '<is> 1', 'on', 'y',
                       't'):
             self.assertTrue(volume_type.is_multiattach({'multiattach': value}), value)
 
-    def test_words_that_mean_no(self):
+    def test_multiattach_spec_false(self):
         for value in ('<is> False', 'False', '', '<is>', '<is> True or so', '<in> True', 'no', '0',
                       '<or> True', 'TrueTrue'):
             self.assertFalse(volume_type.is_multiattach({'multiattach': value}), value)
 
-    def test_a_type_that_says_nothing(self):
+    def test_multiattach_spec_missing_is_false(self):
         self.assertFalse(volume_type.is_multiattach({}))
         self.assertFalse(volume_type.is_multiattach({'Multiattach': '<is> True'}))
 
 
 def kind(control_location=None, **extra_specs):
-    """A type; without a control location its volumes are plain."""
+    """Return a volume type, which is encrypted if it has a control location."""
     encryption = control_location and records.TypeEncryption(
         'e', 't', 'luks', control_location, None, None, NOW, None)
     return records.VolumeType('t', 'secret', None, True, extra_specs, NOW, None, encryption)
@@ -35,7 +35,7 @@ def kind(control_location=None, **extra_specs):
 
 class CacheTest(unittest.TestCase):
 
-    def test_what_is_shared_is_not_cached(self):
+    def test_cacheable_multiattach_type_rejected(self):
         with self.assertRaisesRegex(errors.InvalidInput, 'cacheable cannot be set with multi'):
             volume_type.check_specs({'multiattach': '<is> True', 'cacheable': '<is> True'})
         for specs in ({}, {'multiattach': '<is> True'}, {'cacheable': '<is> True'},
@@ -45,18 +45,18 @@ class CacheTest(unittest.TestCase):
 
 class EncryptionTest(unittest.TestCase):
 
-    def test_what_is_encrypted_is_not_shared(self):
+    def test_encrypted_multiattach_type_rejected(self):
         for location in volume_type.CONTROL_LOCATIONS:
             for value in ('<is> True', '<is> true', 'YES'):
                 with self.subTest(location=location, value=value):
                     self.assertRaises(errors.EncryptedMultiattach, volume_type.check_usable,
                                       kind(location, multiattach=value))
 
-    def test_each_alone(self):
+    def test_encrypted_or_multiattach_type_usable(self):
         for one in (kind(), kind(multiattach='<is> True'), kind('back-end'),
                     kind('back-end', multiattach='<is> False')):
             volume_type.check_usable(one)
 
-    def test_consumers_have_no_keys(self):
+    def test_front_end_encryption_without_key_manager_rejected(self):
         self.assertRaisesRegex(errors.KeyManagerMissing, 'type secret', volume_type.check_usable,
                                kind('front-end'))

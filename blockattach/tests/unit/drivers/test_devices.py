@@ -1,4 +1,4 @@
-"""The facts of the bytes behind a path."""
+"""Properties of the file or block device behind a path."""
 import os
 import tempfile
 import unittest
@@ -16,7 +16,7 @@ class DevicesTest(unittest.TestCase):
         super().setUp()
         self.path = self.enterContext(tempfile.NamedTemporaryFile(prefix='devices-')).name
 
-    def test_a_hole_in_a_file_takes_no_room_and_reads_as_zeros(self):
+    def test_punched_hole_not_allocated_and_reads_zeros(self):
         with open(self.path, 'r+b') as file:
             file.write(b'\5' * 4 * _MIB)
             os.fsync(file.fileno())
@@ -29,13 +29,13 @@ class DevicesTest(unittest.TestCase):
             self.assertEqual(b'\5' * 2 * _MIB, file.read())
         self.assertTrue(devices.discards(self.path))
 
-    def test_what_cannot_give_room_back(self):
+    def test_path_without_discard_support(self):
         with open(self.path, 'rb') as file, self.assertRaises(OSError):
             disks.punch(file.fileno(), 0, _MIB)
         for path in ('/nowhere/at/all', '/dev/null', '/proc/version', os.path.dirname(self.path)):
             with self.subTest(path=path):
                 self.assertFalse(devices.discards(path))
 
-    def test_what_is_no_block_device_has_usual_blocks(self):
+    def test_block_sizes_default_without_block_device(self):
         for path in (self.path, '/dev/null', '/nowhere/at/all'):
             self.assertEqual(connection.BlockSizes(512, 512), devices.block_sizes(path))

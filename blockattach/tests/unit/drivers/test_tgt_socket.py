@@ -1,4 +1,4 @@
-"""What tgtd answers is read rightly, and what it cannot take never reaches it."""
+"""Client of the tgtd socket: parsing of answers, and values that must not be sent."""
 import os
 import socket
 import struct
@@ -58,7 +58,7 @@ Target 9: iqn.2010-10.org.openstack:bare
 
 
 class ParseTest(unittest.TestCase):
-    def test_a_whole_target(self) -> None:
+    def test_parse_target(self) -> None:
         found, _ = tgt_socket.parse_targets(_SHOWN)
         self.assertEqual(tgt_socket.Target(
             tid=7, name='iqn.2010-10.org.openstack:volume-a', ready=True,
@@ -68,17 +68,17 @@ class ParseTest(unittest.TestCase):
             sessions=(tgt_socket.Session(3, 'iqn.x:host'),
                       tgt_socket.Session(4, 'iqn.x:host'))), found)
 
-    def test_a_bare_target(self) -> None:
+    def test_parse_target_without_luns(self) -> None:
         _, found = tgt_socket.parse_targets(_SHOWN)
         self.assertEqual(tgt_socket.Target(9, 'iqn.2010-10.org.openstack:bare', False,
                                            (), (), (), ()), found)
 
-    def test_no_target(self) -> None:
+    def test_parse_no_targets(self) -> None:
         self.assertEqual((), tgt_socket.parse_targets(''))
 
 
 class ClientTest(unittest.TestCase):
-    """Against a socket that answers what the test says."""
+    """Client against a socket with a prepared answer."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -90,7 +90,7 @@ class ClientTest(unittest.TestCase):
 
     def answer(self, answer: bytes, hang: bool = False,
                timeout: float = 60.0) -> tgt_socket.Client:
-        """Serve one request."""
+        """Answer one request on the socket, and return a client for it."""
         self.server.bind(self.path)
         self.server.listen(1)
         done = threading.Event()
@@ -109,7 +109,7 @@ class ClientTest(unittest.TestCase):
         self.addCleanup(done.set)
         return tgt_socket.Client(self.path, timeout=timeout)
 
-    def test_the_layout_of_a_request(self) -> None:
+    def test_request_layout(self) -> None:
         client = self.answer(struct.pack('=II', 0, 8))
         client.add_account('user', 'secret')
         self.assertEqual(120 + len(b'user=user,password=secret\0'), len(self.heard))
@@ -117,29 +117,29 @@ class ClientTest(unittest.TestCase):
                          struct.unpack_from('=II5s59xI', self.heard))
         self.assertTrue(self.heard.endswith(b'user=user,password=secret\0'))
 
-    def test_a_refusal_carries_its_number_and_no_secret(self) -> None:
+    def test_rejection_has_code_without_secret(self) -> None:
         client = self.answer(struct.pack('=II', tgt_socket.Code.USER_EXISTS, 8))
         with self.assertRaises(tgt_socket.Rejected) as caught:
             client.add_account('user', 'secret')
         self.assertEqual(tgt_socket.Code.USER_EXISTS, caught.exception.answer)
         self.assertNotIn('secret', str(caught.exception))
 
-    def test_an_answer_cut_short_is_no_answer(self) -> None:
+    def test_truncated_answer_raises_unanswered(self) -> None:
         for answer in (b'', struct.pack('=I', 0), struct.pack('=II', 0, 80) + b'Portal'):
             with self.subTest(answer=answer):
                 self.setUp()
                 with self.assertRaises(tgt_socket.Unanswered):
                     self.answer(answer).portals()
 
-    def test_silence_is_no_answer(self) -> None:
+    def test_silent_tgtd_raises_unanswered(self) -> None:
         with self.assertRaises(tgt_socket.Unanswered):
             self.answer(b'', hang=True, timeout=0.2).portals()
 
-    def test_nobody_listening_is_no_answer(self) -> None:
+    def test_missing_tgtd_raises_unanswered(self) -> None:
         with self.assertRaises(tgt_socket.Unanswered):
             tgt_socket.Client(self.path).portals()
 
-    def test_a_silent_one_is_alive_also_when_its_queue_is_full(self) -> None:
+    def test_silent_tgtd_with_full_backlog_has_process(self) -> None:
         self.server.bind(self.path)
         self.server.listen(0)
         client = tgt_socket.Client(self.path, timeout=0.1)
@@ -148,7 +148,7 @@ class ClientTest(unittest.TestCase):
             self.assertFalse(client.answers())
             self.assertTrue(client.has_process())
 
-    def test_one_that_has_gone_is_not_alive(self) -> None:
+    def test_dead_tgtd_has_no_process(self) -> None:
         client = tgt_socket.Client(self.path)
         self.assertFalse(client.has_process())
         self.server.bind(self.path)
@@ -157,10 +157,10 @@ class ClientTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.path))
         self.assertFalse(client.has_process())
 
-    def test_one_that_answers_is_alive(self) -> None:
+    def test_answering_tgtd_has_process(self) -> None:
         self.assertTrue(self.answer(struct.pack('=II', 0, 8)).has_process())
 
-    def test_a_value_that_tgtd_would_split_is_not_sent(self) -> None:
+    def test_value_that_tgtd_would_split_rejected(self) -> None:
         client = tgt_socket.Client(self.path)
         for value in ('a,b', 'a\0b', 'a\nb', ''):
             with self.assertRaises(tgt_socket.Rejected):

@@ -1,4 +1,4 @@
-"""What a process leaves in a file, and what ``blockattach-status health`` makes of it."""
+"""Health report of a process, and the command ``blockattach-status health`` that reads it."""
 import datetime
 import json
 import os
@@ -31,21 +31,21 @@ class ReportTestCase(unittest.TestCase):
 
 class FileTest(ReportTestCase):
 
-    def test_what_is_written_is_read(self):
+    def test_report_read_as_written(self):
         reported = self.report(report.State.NOT_READY, bus='cannot reach it')
         report.write(self.path, reported)
         self.assertEqual(reported, report.read(self.path))
 
-    def test_nothing_but_the_report_is_left(self):
+    def test_write_leaves_only_report(self):
         for _ in range(2):
             report.write(self.path, self.report())
         self.assertEqual([os.path.basename(self.path)], os.listdir(self.folder))
 
-    def test_a_folder_that_is_not_there(self):
+    def test_write_to_missing_folder_raises(self):
         with self.assertRaises(FileNotFoundError):
             report.write(os.path.join(self.folder, 'none', 'x'), self.report())
 
-    def test_what_is_no_report(self):
+    def test_read_of_invalid_report_raises(self):
         for text in ('', 'ready', '[]', '{}', '{"process": "x"}', 'null'):
             with self.subTest(text=text), open(self.path, 'w', encoding='utf-8') as file:
                 file.write(text)
@@ -55,7 +55,7 @@ class FileTest(ReportTestCase):
 
 
 class StatusTest(ReportTestCase):
-    """The command that probes run."""
+    """Health command as probes run it."""
 
     def ask(self, *arguments):
         done = subprocess.run(
@@ -64,29 +64,29 @@ class StatusTest(ReportTestCase):
         self.assertEqual('', done.stderr)
         return done.returncode, done.stdout
 
-    def test_a_process_that_can_work(self):
+    def test_ready_process_exits_with_0(self):
         report.write(self.path, self.report())
         self.assertEqual((0, 'blockattach-scheduler is ready\n'), self.ask())
 
-    def test_one_that_cannot_goes_on_all_the_same(self):
+    def test_process_not_ready_is_live(self):
         report.write(self.path, self.report(report.State.NOT_READY, database='cannot reach it'))
         reported = 'database: cannot reach it\nblockattach-scheduler is not ready\n'
         self.assertEqual((1, reported), self.ask())
         self.assertEqual((0, reported), self.ask('--live'))
 
-    def test_one_that_ends(self):
+    def test_stopping_process_not_ready_but_live(self):
         report.write(self.path, self.report(report.State.STOPPING))
         self.assertEqual((1, 'blockattach-scheduler is stopping\n'), self.ask())
         self.assertEqual(0, self.ask('--live')[0])
 
-    def test_one_that_is_silent(self):
+    def test_old_report_neither_ready_nor_live(self):
         report.write(self.path, self.report(seconds_ago=600))
         for arguments in ((), ('--live',), ('--max-age', '599')):
             status, reported = self.ask(*arguments)
             self.assertEqual((1, True), (status, 'stopped reporting' in reported), reported)
         self.assertEqual(0, self.ask('--max-age', '6000')[0])
 
-    def test_no_report(self):
+    def test_missing_report_exits_with_1(self):
         status, reported = self.ask()
         self.assertEqual((1, True), (status, reported.startswith(f'cannot read {self.path}')))
         with open(self.path, 'w', encoding='utf-8') as file:

@@ -1,4 +1,4 @@
-"""What every operation has in common on the wire, row by row as clients know it."""
+"""Behavior that all operations share on the wire."""
 import io
 import re
 import unittest
@@ -13,12 +13,12 @@ GOOD = {'attachment': {'volume_uuid': UUID}}
 
 
 class PathsTest(unittest.TestCase):
-    """With and without the project, at any version."""
+    """Paths with and without the project."""
 
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_the_project_may_be_left_out_at_any_version(self):
+    def test_project_optional_in_path_at_each_version(self):
         for version in ('volume 3.27', 'volume 3.71'):
             for path in (f'/v3/{tiny.PROJECT}/attachments/a', '/v3/attachments/a'):
                 with self.subTest(version=version, path=path):
@@ -26,7 +26,7 @@ class PathsTest(unittest.TestCase):
                     self.assertEqual((200, 'a'), (answer.status_int,
                                                   answer.json['attachment']['id']))
 
-    def test_a_project_that_is_not_the_tokens_is_malformed(self):
+    def test_path_with_project_of_other_token_rejected(self):
         for token in (tiny.MEMBER, tiny.ADMIN):
             with self.subTest(token=token):
                 answer = self.api.call('GET', '/v3/00000000000000000000000000000aaa/attachments',
@@ -34,7 +34,7 @@ class PathsTest(unittest.TestCase):
                 self.assertEqual(('badRequest', 400, 'Malformed request url'),
                                  tiny.fault(answer))
 
-    def test_an_unknown_route_and_a_wrong_verb_are_not_found_in_json(self):
+    def test_unknown_route_or_method_not_found(self):
         for method, path in (('GET', '/v3/nothing'), ('GET', f'/v3/{tiny.PROJECT}'),
                              ('GET', '/v2/'), ('PATCH', '/v3/attachments'),
                              ('PUT', '/v3/attachments'), ('GET', '/v3//attachments'),
@@ -47,7 +47,7 @@ class PathsTest(unittest.TestCase):
                     self.assertEqual((404, 'application/json', NOT_FOUND), (
                         answer.status_int, answer.content_type, tiny.fault(answer)))
 
-    def test_head_is_get_without_a_body(self):
+    def test_head_answered_as_get_without_body(self):
         shown = self.api.call('GET', '/v3/attachments/a')
         answer = self.api.call('HEAD', '/v3/attachments/a')
         self.assertEqual((200, b'', shown.content_length),
@@ -55,12 +55,12 @@ class PathsTest(unittest.TestCase):
 
 
 class VersionsTest(unittest.TestCase):
-    """The header in, the headers out."""
+    """Version headers of requests and answers."""
 
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_the_answer_names_the_version_and_that_it_depends_on_it(self):
+    def test_answer_has_version_and_vary(self):
         for asked, answered in ((tiny.LATEST, 'volume 3.71'), ('volume 3.27', 'volume 3.27'),
                                 ('compute 2.89, volume 3.30', 'volume 3.30'),
                                 ('volume 3.71, blockattach 1.0', 'volume 3.71, blockattach 1.0')):
@@ -70,12 +70,12 @@ class VersionsTest(unittest.TestCase):
                     answer.status_int, answer.headers['OpenStack-API-Version'],
                     answer.headers['Vary']))
 
-    def test_without_a_header_it_is_the_base(self):
+    def test_request_without_version_gets_base_version(self):
         answer = self.api.call('GET', '/v3/old', version=None)
         self.assertEqual((200, 'volume 3.0'), (
             answer.status_int, answer.headers['OpenStack-API-Version']))
 
-    def test_an_operation_below_its_version_is_not_found_in_json(self):
+    def test_operation_before_its_version_not_found(self):
         for method, path, version in (('GET', '/v3/attachments/a', 'volume 3.26'),
                                       ('GET', '/v3/attachments/a', None),
                                       ('GET', '/v3/old', 'volume 3.11'),
@@ -84,40 +84,40 @@ class VersionsTest(unittest.TestCase):
                 answer = self.api.call(method, path, version=version)
                 self.assertEqual(NOT_FOUND, tiny.fault(answer))
 
-    def test_an_action_below_its_version_is_not_found_in_json(self):
+    def test_action_before_its_version_not_found(self):
         answer = self.api.call('POST', '/v3/attachments/a/action', json={'os-complete': None},
                                version='volume 3.43')
         self.assertEqual(NOT_FOUND, tiny.fault(answer))
 
-    def test_above_the_maximum_is_not_acceptable(self):
+    def test_version_above_maximum_not_acceptable(self):
         answer = self.api.call('GET', '/v3/attachments/a', version='volume 3.72')
         key, code, message = tiny.fault(answer)
         self.assertEqual((406, 'computeFault', 406), (answer.status_int, key, code))
         for version in ('3.72', '3.0', '3.71'):
             self.assertIn(version, message)
 
-    def test_a_malformed_version_is_a_bad_request(self):
+    def test_malformed_version_rejected(self):
         for version in ('volume 3', 'volume 3.x', 'volume', 'volume -3.1', 'volume 03.1'):
             with self.subTest(version=version):
                 answer = self.api.call('GET', '/v3/attachments/a', version=version)
                 self.assertEqual(('badRequest', 400), tiny.fault(answer)[:2])
 
-    def test_an_operation_of_the_extension_is_there_only_if_asked_for(self):
+    def test_extension_operation_needs_header(self):
         path = '/v3/attachments/a/more'
         self.assertEqual(NOT_FOUND, tiny.fault(self.api.call('GET', path)))
         answer = self.api.call('GET', path, version='volume 3.71, blockattach 1.0')
         self.assertEqual('1.0', answer.json['attachment']['extension'])
 
-    def test_discovery_does_not_mind_the_header(self):
+    def test_version_discovery_ignores_header(self):
         answer = self.api.call('GET', '/', version='volume 9.99')
         self.assertEqual(200, answer.status_int)
         self.assertNotIn('OpenStack-API-Version', answer.headers)
 
 
 class RequestIdTest(unittest.TestCase):
-    """Every answer has one."""
+    """Request id of each answer."""
 
-    def test_both_headers_have_the_same_new_id(self):
+    def test_both_headers_have_same_request_id(self):
         api = tiny.Tiny()
         seen = set()
         for path in ('/v3/attachments/a', '/v3/attachments/none', '/nothing', '/v3/boom/bug', '/'):
@@ -131,42 +131,42 @@ class RequestIdTest(unittest.TestCase):
 
 
 class BodiesTest(unittest.TestCase):
-    """What is no JSON, or not the JSON that is expected."""
+    """Request bodies that are no JSON, or not the expected JSON."""
 
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_a_good_body_gets_to_the_handler(self):
+    def test_valid_body_reaches_handler(self):
         for kind in ('application/json', 'application/json; charset=UTF-8',
                      'application/vnd.openstack.volume+json', None):
             with self.subTest(kind=kind):
                 answer = self.api.call('POST', '/v3/attachments', json=GOOD, content_type=kind)
                 self.assertEqual((202, GOOD), (answer.status_int, answer.json))
 
-    def test_an_unknown_content_type_is_not_supported(self):
+    def test_unknown_content_type_rejected(self):
         for kind in ('text/plain', 'application/xml', 'application/x-www-form-urlencoded'):
             with self.subTest(kind=kind):
                 answer = self.api.call('POST', '/v3/attachments', json=GOOD, content_type=kind)
                 self.assertEqual(('badMediaType', 415, 'Unsupported Content-Type'),
                                  tiny.fault(answer))
 
-    def test_a_body_that_is_packed_is_not_supported(self):
-        """Whatever the server lets pass: it is not unpacked."""
+    def test_content_encoding_rejected(self):
+        """The body is not decoded, whatever the HTTP server lets pass."""
         for coding, code in (('identity', 202), ('gzip', 415), ('x', 415), ('', 415)):
             with self.subTest(coding=coding):
                 answer = self.api.call('POST', '/v3/attachments', json=GOOD,
                                        headers={'Content-Encoding': coding})
                 self.assertEqual(code, answer.status_int)
 
-    def test_several_hosts_are_none(self):
-        """As servers put two headers together."""
+    def test_several_host_headers_rejected(self):
+        """HTTP servers join repeated headers with a comma."""
         for host in ('a,b', 'localhost, localhost'):
             with self.subTest(host=host):
                 answer = self.api.call('GET', '/v3/volumes', headers={'Host': host})
                 self.assertEqual(('badRequest', 400, 'The Host header must contain one name.'),
                                  tiny.fault(answer))
 
-    def test_what_is_no_json_is_malformed(self):
+    def test_body_without_json_rejected(self):
         for body in (b'{', b'nothing', b'\xff\xfe', b'{"attachment": NaN}', b'{"a": "\\u0000"}',
                      b'[' * 100000):
             with self.subTest(body=body[:20]):
@@ -174,7 +174,7 @@ class BodiesTest(unittest.TestCase):
                 self.assertEqual(('badRequest', 400, 'Malformed request body'),
                                  tiny.fault(answer))
 
-    def test_what_is_nested_too_deep_is_malformed(self):
+    def test_body_nested_too_deep_rejected(self):
         for depth, code in ((1, 204), (98, 204), (99, 400), (900, 400), (1000, 400)):
             for left, right in ((b'[', b']'), (b'{"a": ', b'}')):
                 with self.subTest(depth=depth, left=left):
@@ -183,11 +183,11 @@ class BodiesTest(unittest.TestCase):
                                            b'{"os-complete": [' + nested + b']}')
                     self.assertEqual(code, answer.status_int)
 
-    def test_what_is_wide_is_not_deep(self):
+    def test_wide_body_accepted(self):
         body = b'{"os-complete": [' + b','.join([b'[{}]'] * 1000) + b']}'
         self.assertEqual(204, self.api.call('POST', '/v3/attachments/a/action', body).status_int)
 
-    def test_an_empty_body_where_one_is_needed_is_malformed(self):
+    def test_missing_body_rejected(self):
         for method, path in (('POST', '/v3/attachments'), ('PUT', '/v3/attachments/a'),
                              ('POST', '/v3/attachments/a/action')):
             with self.subTest(path=path):
@@ -195,16 +195,16 @@ class BodiesTest(unittest.TestCase):
                 self.assertEqual(('badRequest', 400, 'Malformed request body'),
                                  tiny.fault(answer))
 
-    def test_a_body_does_not_matter_where_none_is_promised(self):
+    def test_body_of_delete_ignored(self):
         answer = self.api.call('DELETE', '/v3/attachments/a', b'what?', content_type='text/plain')
         self.assertEqual((202, b''), (answer.status_int, answer.body))
 
-    def test_a_body_that_is_too_large_is_refused(self):
+    def test_too_large_body_rejected(self):
         api = tiny.Tiny(max_body_size=100)
         answer = api.call('POST', '/v3/attachments', b'{' + b' ' * 99 + b'}')
         self.assertEqual(('overLimit', 413, 'Request is too large.'), tiny.fault(answer))
 
-    def test_so_is_one_that_does_not_say_how_long_it_is(self):
+    def test_too_large_body_without_length_rejected(self):
         api = tiny.Tiny(max_body_size=100)
         good = b'{"attachment": {"volume_uuid": "%s"}}' % UUID.encode()
         for body, code in ((good, 202), (good + b' ' * 100, 413)):
@@ -216,7 +216,7 @@ class BodiesTest(unittest.TestCase):
                 request.environ['wsgi.input_terminated'] = True
                 self.assertEqual(code, request.get_response(api.app).status_int)
 
-    def test_a_length_that_is_none_and_a_body_that_breaks_off(self):
+    def test_invalid_length_or_truncated_body_rejected(self):
         class Broken(io.BytesIO):
             def read(self, size=-1):
                 raise ValueError('bad chunk')
@@ -230,7 +230,7 @@ class BodiesTest(unittest.TestCase):
                 self.assertEqual(('badRequest', 400, 'Malformed request body'),
                                  tiny.fault(request.get_response(self.api.app)))
 
-    def test_a_failure_of_the_schema_says_what_and_why(self):
+    def test_schema_error_names_field_and_reason(self):
         for body, message in (
                 ({}, "'attachment' is a required property"),
                 ([], "[] is not of type 'object'"),
@@ -241,7 +241,7 @@ class BodiesTest(unittest.TestCase):
                 answer = self.api.call('POST', '/v3/attachments', json=body)
                 self.assertEqual(('badRequest', 400, message), tiny.fault(answer))
 
-    def test_the_schema_is_that_of_the_version(self):
+    def test_schema_selected_by_version(self):
         body = {'attachment': {'volume_uuid': UUID, 'mode': 'ro'}}
         for version, code in (('volume 3.53', 400), ('volume 3.54', 202), (tiny.LATEST, 202)):
             with self.subTest(version=version):
@@ -250,12 +250,12 @@ class BodiesTest(unittest.TestCase):
 
 
 class FaultsTest(unittest.TestCase):
-    """The form of a failure."""
+    """Bodies of error answers."""
 
     def setUp(self):
         self.api = tiny.Tiny()
 
-    def test_a_known_failure_is_answered(self):
+    def test_known_error_answered_with_fault(self):
         for name, wanted in (
                 ('full', ('computeFault', 500,
                           'Unable to create attachment for volume (no room).')),
@@ -266,7 +266,7 @@ class FaultsTest(unittest.TestCase):
                 self.assertEqual((wanted[1], 'application/json'),
                                  (answer.status_int, answer.content_type))
 
-    def test_an_unforeseen_failure_is_logged_and_not_answered(self):
+    def test_unforeseen_error_logged_and_hidden(self):
         with self.assertLogs('blockattach.platform.http.responses', 'ERROR') as logged:
             answer = self.api.call('GET', '/v3/boom/bug')
         self.assertEqual(('computeFault', 500), tiny.fault(answer)[:2])

@@ -1,4 +1,4 @@
-"""What is asked, and in which order, for an operation whose answers have a tag."""
+"""Conditional requests to an operation whose answers have an ETag."""
 import unittest
 
 from blockattach.platform.http import operation
@@ -26,28 +26,28 @@ class ConditionalTest(unittest.TestCase):
         self.api = api_of(({'count': 1}, (True, ('rule',))))
 
     def ask(self, api=None, **how):
-        """The answer, and what was asked for it."""
+        """Return the answer and the steps that it took."""
         api = api or self.api
         api.services.log.clear()
         return api.call('GET', PATH, **how), list(api.services.log)
 
-    def test_the_answer_is_composed_for_who_does_not_have_it(self):
+    def test_request_without_matching_tag_calls_handler(self):
         for headers in (None, {NAMED: '"x"'}):
             answer, asked = self.ask(headers=headers)
             self.assertEqual((200, ['target', 'facts', 'handler']), (answer.status_code, asked))
 
-    def test_it_is_not_composed_for_who_has_it(self):
+    def test_request_with_matching_tag_not_modified(self):
         tag = self.ask()[0].headers['ETag']
         for named in (tag, '*'):
             answer, asked = self.ask(headers={NAMED: named})
             self.assertEqual((304, b'', tag, ['target', 'facts']), (
                 answer.status_code, answer.body, answer.headers['ETag'], asked))
 
-    def test_policy_is_judged_before(self):
+    def test_policy_checked_before_tag(self):
         answer, asked = self.ask(headers={NAMED: '*'}, token=tiny.NOBODY)
         self.assertEqual((403, ['target']), (answer.status_code, asked))
 
-    def test_the_tag_is_that_of_the_facts(self):
+    def test_tag_depends_on_facts(self):
         tag = self.ask()[0].headers['ETag']
         again, *others = (self.ask(api_of(facts))[0].headers['ETag'] for facts in (
             ({'count': 1}, (True, ('rule',))), ({'count': 2}, (True, ('rule',))),
@@ -55,7 +55,7 @@ class ConditionalTest(unittest.TestCase):
         self.assertEqual(tag, again)
         self.assertEqual(4, len({tag, *others}))
 
-    def test_facts_that_cannot_be_written_down_make_no_tag(self):
+    def test_facts_not_serializable_give_no_tag(self):
         for facts in (object(), '\ud800', 2 ** 70):
             answer, asked = self.ask(api_of(facts), headers={NAMED: '*'})
             self.assertEqual((200, ['target', 'facts', 'handler']), (answer.status_code, asked))

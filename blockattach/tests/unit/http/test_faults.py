@@ -1,4 +1,4 @@
-"""Every error has its answer."""
+"""Answers to errors."""
 import unittest
 
 from blockattach.platform.http import responses
@@ -12,9 +12,9 @@ def every(root):
 
 
 class TableTest(unittest.TestCase):
-    """The class defines the status, or inherits it."""
+    """Status of each error, by its class."""
 
-    def test_statuses(self):
+    def test_error_answered_with_status_of_class(self):
         for error, status, key in (
                 (errors.InvalidVolume(reason='x'), 400, 'badRequest'),
                 (errors.VersionInvalid(version='x'), 400, 'badRequest'),
@@ -41,13 +41,13 @@ class TableTest(unittest.TestCase):
                 self.assertEqual(error.retry_after, answer.headers.get('Retry-After'))
                 self.assertEqual({key: body}, answer.json)
 
-    def test_what_may_be_repeated_says_so(self):
+    def test_temporary_error_has_retry_after(self):
         for error in every(errors.BlockattachError):
             with self.subTest(error=error.__name__):
                 passes = error.status in (503, 504)
                 self.assertTrue(not passes or error.retry_after, error)
 
-    def test_every_error_that_is_the_clients_affair_is_answered_below_500(self):
+    def test_client_errors_have_status_below_500(self):
         for error in every(errors.InvalidInput):
             self.assertEqual((400, True), (error.status, error.shown), error)
         for error in every(errors.NotFound):
@@ -55,12 +55,12 @@ class TableTest(unittest.TestCase):
         for error in every(errors.Conflict):
             self.assertEqual((409, True), (error.status, error.shown), error)
 
-    def test_every_child_of_the_root_defines_its_status(self):
+    def test_direct_subclasses_define_status(self):
         for error in errors.BlockattachError.__subclasses__():
             with self.subTest(error=error.__name__):
                 self.assertIn('status', vars(error))
 
-    def test_inner_errors_of_the_service_are_not_answered(self):
+    def test_internal_error_text_hidden(self):
         for error in (ValueError('secret'), KeyError('secret'), errors.BlockattachError('secret'),
                       errors.ConfigurationError('secret'), errors.NoValidPool('secret')):
             with (self.subTest(error=error),
@@ -71,9 +71,9 @@ class TableTest(unittest.TestCase):
 
 
 class BodyTest(unittest.TestCase):
-    """The key is a matter of the status alone."""
+    """Body of a fault, whose key depends on the status alone."""
 
-    def test_keys(self):
+    def test_fault_key_by_status(self):
         for status, key in ((400, 'badRequest'), (401, 'unauthorized'), (403, 'forbidden'),
                             (404, 'itemNotFound'), (405, 'badMethod'),
                             (409, 'conflictingRequest'), (413, 'overLimit'),
@@ -84,7 +84,7 @@ class BodyTest(unittest.TestCase):
                 answer = responses.failure(status, 'why')
                 self.assertEqual({key: {'code': status, 'message': 'why'}}, answer.json)
 
-    def test_when_a_repeat_may_succeed_is_said_twice(self):
+    def test_retry_after_in_header_and_body(self):
         answer = responses.failure(413, 'why', retry_after='0')
         self.assertEqual('0', answer.headers['Retry-After'])
         self.assertEqual({'overLimit': {'code': 413, 'message': 'why', 'retryAfter': '0'}},

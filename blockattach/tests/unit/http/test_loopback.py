@@ -1,4 +1,4 @@
-"""Which clients are on this machine."""
+"""Restriction of requests to clients of this machine."""
 import unittest
 
 import webob
@@ -9,7 +9,7 @@ from blockattach.platform.http import middleware
 
 class AddressesTest(unittest.TestCase):
 
-    def test_addresses(self):
+    def test_loopback_addresses(self):
         for address, wanted in (
                 ('127.0.0.1', True), ('127.8.9.10', True), ('::1', True),
                 ('::ffff:127.0.0.1', True), ('::1%lo', True), ('0.0.0.0', False), ('::', False),
@@ -18,7 +18,7 @@ class AddressesTest(unittest.TestCase):
             with self.subTest(address=address):
                 self.assertEqual(wanted, loopback.is_loopback(address))
 
-    def test_where_one_listens(self):
+    def test_listen_hosts_that_are_loopback(self):
         for host, wanted in (('127.0.0.1', True), ('::1', True), ('localhost', True),
                              ('0.0.0.0', False), ('::', False), ('', False), ('192.0.2.1', False),
                              ('no-such-name.invalid', False)):
@@ -28,7 +28,7 @@ class AddressesTest(unittest.TestCase):
 
 class NamesTest(unittest.TestCase):
 
-    def test_names_in_a_header_host(self):
+    def test_local_names_in_host_header(self):
         for host, wanted in (
                 ('localhost', True), ('localhost:8776', True), ('LocalHost', True),
                 ('api.localhost:8776', True), ('127.0.0.1:8776', True), ('127.9.9.9', True),
@@ -43,7 +43,7 @@ class NamesTest(unittest.TestCase):
 class LayerTest(unittest.TestCase):
 
     def answer(self, allowed=(), method='GET', **environ):
-        """What is answered to a request on the address of the API."""
+        """Return the answer to a request on the address of the API."""
         handle = loopback.serve_locally(allowed)(self.serve)
         request = webob.Request.blank('/', base_url='http://127.0.0.1:8776', method=method,
                                       environ={'REMOTE_ADDR': '127.0.0.1', **environ})
@@ -59,7 +59,7 @@ class LayerTest(unittest.TestCase):
         self.assertIn(said, answer.json['badMediaType' if status == 415 else 'forbidden'][
             'message'])
 
-    def test_a_client_elsewhere_is_refused(self):
+    def test_remote_client_forbidden(self):
         for environ in ({'REMOTE_ADDR': '192.0.2.1'}, {'REMOTE_ADDR': 'unknown'},
                         {'REMOTE_ADDR': '192.0.2.1', 'HTTP_X_FORWARDED_FOR': '127.0.0.1'}):
             self.assert_refused(403, 'same machine', **environ)
@@ -67,12 +67,12 @@ class LayerTest(unittest.TestCase):
         for address in ('127.0.0.1', '::1', '', None):
             self.assertEqual(200, self.answer(REMOTE_ADDR=address).status_code)
 
-    def test_a_name_that_leads_here_is_refused(self):
+    def test_foreign_host_name_forbidden(self):
         self.assert_refused(403, 'header Host', HTTP_HOST='evil.example:8776')
         for host in ('localhost:8776', '[::1]:8776', 'volume.localhost'):
             self.assertEqual(200, self.answer(HTTP_HOST=host).status_code)
 
-    def test_a_page_of_another_origin_is_refused_whatever_it_asks(self):
+    def test_request_from_other_origin_forbidden(self):
         for origin in ('http://evil.example', 'null', '', 'https://127.0.0.1:8776',
                        'http://127.0.0.1:3000', 'http://127.0.0.1:8776.evil.example',
                        'http://[::1'):
@@ -80,14 +80,14 @@ class LayerTest(unittest.TestCase):
                 self.assert_refused(403, 'web pages', method=method, HTTP_ORIGIN=origin)
         self.assertEqual(200, self.answer(HTTP_ORIGIN='http://127.0.0.1:8776').status_code)
 
-    def test_pages_that_are_allowed(self):
+    def test_request_from_allowed_origin_served(self):
         for allowed in (['https://dashboard.example'], ['*']):
             self.assertEqual(200, self.answer(
                 allowed, HTTP_ORIGIN='https://dashboard.example',
                 HTTP_SEC_FETCH_SITE='cross-site').status_code)
             self.assertNotIn(middleware.MUST_NOT_WRITE, self.request.environ)
 
-    def test_a_body_has_a_type(self):
+    def test_body_without_content_type_rejected(self):
         for environ in ({'CONTENT_LENGTH': '2'}, {'HTTP_TRANSFER_ENCODING': 'chunked'},
                         {'CONTENT_LENGTH': '2', 'CONTENT_TYPE': ''}):
             self.assert_refused(415, '', method='POST', **environ)
@@ -95,7 +95,7 @@ class LayerTest(unittest.TestCase):
                         {'CONTENT_LENGTH': '0'}, {'CONTENT_LENGTH': ''}, {}):
             self.assertEqual(200, self.answer(method='POST', **environ).status_code)
 
-    def test_what_a_browser_says_of_where_it_comes_from(self):
+    def test_cross_site_request_must_not_write(self):
         for environ, may_write in (
                 ({}, True), ({'HTTP_SEC_FETCH_SITE': 'none'}, True),
                 ({'HTTP_SEC_FETCH_SITE': 'same-origin'}, True),

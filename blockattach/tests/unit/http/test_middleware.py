@@ -1,4 +1,4 @@
-"""The layers: their order, and the line that each request leaves."""
+"""Middleware: order of the layers, request log and request metrics."""
 import logging
 import unittest
 
@@ -15,7 +15,7 @@ from blockattach.tests.unit.http import tiny
 
 
 class StoppedClock(clock.Clock):
-    """A clock that goes on by a quarter of a second whenever it is looked at."""
+    """Clock that advances by a quarter of a second at each reading."""
 
     def __init__(self):
         self.now = 0.0
@@ -26,9 +26,9 @@ class StoppedClock(clock.Clock):
 
 
 class LayersTest(unittest.TestCase):
-    """Outermost first."""
+    """Order of the layers."""
 
-    def test_the_first_layer_is_the_outermost(self):
+    def test_first_layer_is_outermost(self):
         seen = []
 
         def layer(name):
@@ -44,7 +44,7 @@ class LayersTest(unittest.TestCase):
 
 
 class RequestLogTest(unittest.TestCase):
-    """One line a request."""
+    """Log line of each request."""
 
     def line(self, path, inner):
         app = middleware.application(
@@ -55,12 +55,12 @@ class RequestLogTest(unittest.TestCase):
         self.assertEqual(1, len(logged.output))
         return logged.output[0].partition('Request completed')[2]
 
-    def test_the_fields(self):
+    def test_request_log_fields(self):
         self.assertEqual(
             ' method=GET path=/v3/volumes operation=none status=200 length=2 seconds=0.25',
             self.line('/v3/volumes?name=mine', lambda request: webob.Response(body=b'OK')))
 
-    def test_what_its_steps_were_about(self):
+    def test_request_log_has_fields_of_steps(self):
         def handle(request):
             log.step(logging.getLogger(__name__), 'Volume deleted', volume_id='v', size_gb=1)
             log.took('database_seconds', 0.125)
@@ -69,12 +69,12 @@ class RequestLogTest(unittest.TestCase):
         self.assertEqual(' volume_id=v database_seconds=0.375',
                          self.line('/', handle).partition(' seconds=0.25')[2])
 
-    def test_the_code_of_a_refusal(self):
+    def test_request_log_has_error_code(self):
         def refuse(request):
             raise errors.NotAuthenticated()
         self.assertIn(f' code={errors.NotAuthenticated.code}', self.line('/', refuse))
 
-    def test_the_operation_and_the_id_that_it_names(self):
+    def test_request_log_has_operation_and_id(self):
         api = tiny.Tiny()
         with self.assertLogs('blockattach.platform.http.middleware', 'INFO') as logged:
             api.call('GET', '/v3/attachments/a')
@@ -82,23 +82,23 @@ class RequestLogTest(unittest.TestCase):
         self.assertIn(' operation=GET /attachments/{id} ', line)
         self.assertIn(' attachment_id=a', line)
 
-    def test_a_failure_is_logged_with_the_status_that_the_client_gets(self):
+    def test_request_log_has_status_of_failure(self):
         def fail(request):
             raise RuntimeError
         with self.assertLogs('blockattach.platform.http.responses', 'ERROR'):
             self.assertIn(' status=500 ', self.line('/', fail))
 
-    def test_a_path_cannot_forge_a_line(self):
+    def test_request_log_escapes_line_break_in_path(self):
         line = self.line('/a%0AERROR%20all%20lost', lambda request: webob.Response())
         self.assertNotIn('\n', line)
 
-    def test_no_token_is_logged(self):
+    def test_request_log_has_no_token(self):
         api = tiny.Tiny()
         with self.assertLogs('blockattach', 'DEBUG') as logged:
             api.call('GET', '/v3/attachments/a', token=f'ann:{tiny.PROJECT}:member,topsecret')
         self.assertNotIn('topsecret', ''.join(logged.output))
 
-    def test_each_request_is_logged_under_its_own_name(self):
+    def test_each_request_has_own_request_id(self):
         seen = []
 
         def handle(request):
@@ -115,7 +115,7 @@ class RequestLogTest(unittest.TestCase):
 
 
 class WatchTest(unittest.TestCase):
-    """What is measured of requests."""
+    """Metrics of requests."""
 
     def setUp(self):
         super().setUp()
@@ -127,7 +127,7 @@ class WatchTest(unittest.TestCase):
             'blockattach_http_request_seconds_count',
             {'operation': operation, 'status': status}) or 0
 
-    def test_by_operation_and_status(self):
+    def test_requests_counted_by_operation_and_status(self):
         api = tiny.Tiny(telemetry=self.telemetry)
         for path, operation, status in (
                 ('/v3/attachments/a', 'GET /attachments/{id}', '2xx'),

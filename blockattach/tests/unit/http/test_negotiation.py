@@ -1,4 +1,4 @@
-"""Headers in, versions out."""
+"""Negotiation of versions by request headers."""
 import functools
 import unittest
 
@@ -14,7 +14,7 @@ class NegotiationTest(unittest.TestCase):
     def setUp(self):
         self.negotiate = functools.partial(operation.negotiate, VOLUME, EXTENSION)
 
-    def test_what_is_asked_for_is_given(self):
+    def test_requested_versions_negotiated(self):
         for header, version, extension, answered in (
                 (None, V(3, 0), None, 'volume 3.0'),
                 ('', V(3, 0), None, 'volume 3.0'),
@@ -33,7 +33,7 @@ class NegotiationTest(unittest.TestCase):
                 for _ in range(2):  # the second time from what is kept
                     self.assertEqual((version, extension, answered), self.negotiate(header))
 
-    def test_malformed(self):
+    def test_malformed_version_rejected(self):
         for header in ('volume', 'volume ', 'volume 3', 'volume 3.', 'volume .1', 'volume 3.1.1',
                        'volume 3.01', 'volume 0.1', 'volume three', 'volume 3.1 3.2',
                        'volume LATEST', 'volume 3.\u0663', 'volume 3.' + '9' * 5000,
@@ -41,13 +41,13 @@ class NegotiationTest(unittest.TestCase):
             with self.subTest(header=header[:30]), self.assertRaises(errors.VersionInvalid):
                 self.negotiate(header)
 
-    def test_not_on_offer(self):
+    def test_unsupported_version_not_acceptable(self):
         for header in ('volume 3.72', 'volume 2.0', 'volume 4.0', 'volume 3.999',
                        'blockattach 1.3', 'blockattach 2.0'):
             with self.subTest(header=header), self.assertRaises(errors.VersionNotAcceptable):
                 self.negotiate(header)
 
-    def test_the_failure_says_what_there_is(self):
+    def test_not_acceptable_error_names_supported_versions(self):
         with self.assertRaises(errors.VersionNotAcceptable) as caught:
             self.negotiate('volume 3.72')
         self.assertEqual('Version 3.72 is not supported by the API. Minimum is 3.0 and maximum '
