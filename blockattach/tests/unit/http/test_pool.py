@@ -1,4 +1,4 @@
-"""Threads and the line before them: bounded in places, in order, and nothing is lost."""
+"""Pool of request threads with its bounded queue."""
 import threading
 import unittest
 
@@ -9,7 +9,7 @@ SECONDS = polling.LIMIT
 
 
 class PoolTest(unittest.TestCase):
-    """Two threads; three may wait. A piece of work goes on when the test lets it."""
+    """Pool of two threads with a queue of three, whose work ends when the test releases it."""
 
     def setUp(self):
         super().setUp()
@@ -42,7 +42,7 @@ class PoolTest(unittest.TestCase):
         polling.until(lambda: self.pool.use()[1:] == (busy, waiting))
 
     def fill(self):
-        """All threads are busy, and these wait in their order."""
+        """Occupy all threads and fill the queue."""
         for name in ('a', 'b'):
             self.assertTrue(self.put(name))
             polling.until(lambda name=name: ('begun', name) in self.story)
@@ -53,19 +53,19 @@ class PoolTest(unittest.TestCase):
     def begun(self):
         return [name for what, name in self.story if what == 'begun']
 
-    def test_first_come_first_served(self):
+    def test_queued_work_started_in_order(self):
         self.fill()
         for ending, following in (('a', 'c'), ('b', 'd'), ('c', 'e')):
             self.release(ending)
             polling.until(lambda name=following: name in self.begun())
         self.assertEqual(['a', 'b', 'c', 'd', 'e'], self.begun())
 
-    def test_one_more_than_may_wait(self):
+    def test_work_beyond_queue_size_refused(self):
         self.fill()
         self.assertFalse(self.put('f'))
         self.wait_for_use(2, 3)
 
-    def test_what_has_waited_for_too_long_is_not_begun(self):
+    def test_late_work_removed_from_queue(self):
         self.fill()
         self.assertEqual([], self.pool.late(9.0))
         self.assertEqual(['c', 'd'], self.pool.late(11.0))
@@ -75,21 +75,21 @@ class PoolTest(unittest.TestCase):
         self.assertEqual(['a', 'b', 'e'], self.begun())
         self.assertEqual([], self.pool.late(99.0))
 
-    def test_a_thread_goes_on_whatever_happens(self):
+    def test_thread_survives_failed_work(self):
         with self.assertLogs('blockattach.platform.webserver.pool', 'ERROR'):
             self.put('fails')
             self.release('fails')
             self.wait_for_use(0, 0)
         self.fill()
 
-    def test_the_end_waits_for_all_that_came(self):
+    def test_end_runs_all_accepted_work(self):
         self.fill()
         self.pool.end()
         for event in self.held.values():
             event.set()
         polling.until(lambda: len(self.story) == 10)
 
-    def test_many_requests_at_once(self):
+    def test_concurrent_puts_all_run(self):
         done = []
         made = pool.Pool('many', 4, 1000, done.append)
         coming = [threading.Thread(target=lambda part=part: [made.put(one, 0.0) for one in part])

@@ -1,4 +1,4 @@
-"""Whether a project exists, as Keystone says."""
+"""Check in Keystone that a project exists."""
 import tempfile
 import threading
 import unittest
@@ -15,7 +15,7 @@ PROJECT = 'shop/a?b'
 
 
 class Identity(server.BaseHTTPRequestHandler):
-    """Keystone's one call that is made."""
+    """Stand-in for Keystone with the one call that is used."""
 
     asked = []
     status = 200
@@ -27,7 +27,7 @@ class Identity(server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """Nothing: what is of interest is noted."""
+        """Log nothing, because the requests are recorded."""
 
 
 class ProjectsTest(unittest.TestCase):
@@ -52,19 +52,19 @@ class ProjectsTest(unittest.TestCase):
             keystone.register(conf)
         projects.checked(conf)(self.caller, PROJECT)
 
-    def test_the_caller_asks(self):
+    def test_project_requested_with_token_of_caller(self):
         for tail in ('', '/', '/v3', '/v3/'):
             self.check(tail=tail)
             self.assertEqual(('/v3/projects/shop%2Fa%3Fb', 'token'), self.asked.pop())
 
-    def test_what_keystone_says(self):
+    def test_keystone_status_mapped_to_error(self):
         for status, error in ((404, errors.ProjectNotFound), (403, errors.NotAuthorized),
                               (401, errors.NotAuthorized), (500, errors.IdentityUnavailable),
                               (302, errors.IdentityUnavailable)):
             with self.subTest(status=status), self.assertRaises(error):
                 self.check(status)
 
-    def test_it_does_not_answer(self):
+    def test_keystone_unreachable_is_identity_unavailable(self):
         self.server.shutdown()
         self.server.server_close()
         with self.assertRaises(errors.IdentityUnavailable):

@@ -1,4 +1,4 @@
-"""The layer in which a request waits: what it reports of a request, and what a refusal leaves."""
+"""Middleware layer that admits requests."""
 import io
 import unittest
 
@@ -28,12 +28,12 @@ class InTurnTest(unittest.TestCase):
                           self.admission.use()[controller.WORK].busy))
         return webob.Response('done')
 
-    def test_a_request_has_a_place_and_a_deadline(self):
+    def test_admitted_request_has_slot_and_deadline(self):
         self.assertEqual(200, self.handle(webob.Request.blank('/')).status_int)
         self.assertEqual([(1060.0, 1)], self.seen)
         self.assertEqual(0, self.admission.use()[controller.WORK].busy)
 
-    def test_what_the_server_refuses_is_read_to_its_end_and_not_begun(self):
+    def test_refused_request_read_to_end_and_not_handled(self):
         body = io.BytesIO(b'with a body')
         request = webob.Request.blank('/', method='POST', environ={
             queueing.REFUSED: errors.QueueFull(), 'wsgi.input': body, 'CONTENT_LENGTH': '11'})
@@ -42,7 +42,7 @@ class InTurnTest(unittest.TestCase):
         self.assertEqual(b'', body.read())
         self.assertEqual([], self.seen)
 
-    def test_a_body_that_cannot_be_read_is_no_other_failure(self):
+    def test_refused_request_with_unreadable_body_still_refused(self):
         class Broken:
             def read(self, size):
                 raise OSError

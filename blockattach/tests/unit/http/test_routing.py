@@ -1,4 +1,4 @@
-"""Paths to operations: against Routes comparing all paths, and the rules that are kept."""
+"""Routing of paths to operations, compared with Routes."""
 import os
 import random
 import unittest
@@ -28,7 +28,7 @@ ROWS = (
 
 
 class MatchTest(unittest.TestCase):
-    """What a path means."""
+    """Operation, variables and project of a path."""
 
     def setUp(self):
         self.table = dispatch.Table(ROWS)
@@ -37,7 +37,7 @@ class MatchTest(unittest.TestCase):
         match = self.table.match(method, path)
         return match and (match.route.operations[0].path, match.variables, match.project_id)
 
-    def test_both_forms(self):
+    def test_path_with_and_without_project_matched(self):
         for path, wanted in (
                 ('/v3/volumes', ('/volumes', {}, None)),
                 ('/v3/p/volumes', ('/volumes', {}, 'p')),
@@ -57,11 +57,11 @@ class MatchTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertEqual(wanted, self.meaning('GET', path))
 
-    def test_a_literal_without_the_verb_gives_way_to_a_variable(self):
+    def test_literal_without_method_falls_back_to_variable(self):
         self.assertEqual(('/volumes/{id}', {'id': 'detail'}, None),
                          self.meaning('DELETE', '/v3/volumes/detail'))
 
-    def test_nouns_may_be_ids_and_projects(self):
+    def test_noun_accepted_as_id_or_project(self):
         for method, path, wanted in (
                 ('GET', '/v3/volumes/volumes', ('/volumes/{id}', {'id': 'volumes'}, None)),
                 ('GET', '/v3/types/volumes', ('/types/{id}', {'id': 'volumes'}, None)),
@@ -73,7 +73,7 @@ class MatchTest(unittest.TestCase):
             with self.subTest(method=method, path=path):
                 self.assertEqual(wanted, self.meaning(method, path))
 
-    def test_head_is_get_where_it_is_nothing_of_its_own(self):
+    def test_head_falls_back_to_get(self):
         self.table = dispatch.Table((*ROWS, row('HEAD', '/types/{name}')))
         for path, wanted in (('/v3/p/volumes/v', ('/volumes/{id}', {'id': 'v'}, 'p')),
                              ('/v3/types/t', ('/types/{name}', {'name': 't'}, None)),
@@ -81,7 +81,7 @@ class MatchTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertEqual(wanted, self.meaning('HEAD', path))
 
-    def test_a_path_may_begin_with_a_variable(self):
+    def test_path_starting_with_variable_matched(self):
         self.table = dispatch.Table((*ROWS, row('GET', '/{noun}/of/{id}'),
                                      row('GET', '/{name}', root=True)))
         for path, wanted in (('/v3/x/of/y', ('/{noun}/of/{id}', {'noun': 'x', 'id': 'y'}, None)),
@@ -92,7 +92,7 @@ class MatchTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertEqual(wanted, self.meaning('GET', path))
 
-    def test_what_is_nothing(self):
+    def test_unknown_path_not_matched(self):
         for method, path in (('GET', '/v3/p'), ('GET', '/v2/'), ('GET', '/v4/'), ('GET', '//'),
                              ('GET', '/v3//volumes'), ('GET', '/v3/volumes/'),
                              ('GET', '/v3/volumes//'), ('DELETE', '/v3/volumes/'),
@@ -103,7 +103,7 @@ class MatchTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertIsNone(self.table.match(method, path))
 
-    def test_random_paths_mean_what_they_mean_to_routes(self):
+    def test_random_paths_matched_as_by_routes(self):
         seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
         print(f'BLOCKATTACH_TEST_SEED={seed}')  # noqa: T201 - to run the same paths again
         chooser = random.Random(seed)
@@ -134,9 +134,9 @@ class MatchTest(unittest.TestCase):
 
 
 class TableTest(unittest.TestCase):
-    """Which routes can be distinguished, and which cannot."""
+    """Conflicts among the routes of a table."""
 
-    def test_versions_may_share_a_path_if_they_do_not_meet(self):
+    def test_separate_versions_share_path(self):
         table = dispatch.Table((row('GET', '/a', until=V(3, 9)), row('GET', '/a', since=V(3, 10))))
         self.assertEqual(2, len(table.match('GET', '/v3/a').route.operations))
 
@@ -144,7 +144,7 @@ class TableTest(unittest.TestCase):
         table = dispatch.Table((row('POST', '/a', action='x'), row('POST', '/a', action='y')))
         self.assertEqual(2, len(table.match('POST', '/v3/a').route.operations))
 
-    def test_what_contradicts_is_refused(self):
+    def test_conflicting_routes_rejected(self):
         for rows in ((row('GET', '/a'), row('GET', '/a')),
                      (row('GET', '/a', until=V(3, 9)), row('GET', '/a', since=V(3, 9))),
                      (row('POST', '/a', action='x'), row('POST', '/a', action='x')),

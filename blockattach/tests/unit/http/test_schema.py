@@ -1,4 +1,4 @@
-"""Writing schemas without copies, and the words of a failure."""
+"""Building of schemas, and messages of failed validation."""
 import copy
 import types
 import unittest
@@ -14,26 +14,26 @@ BODY = schema.wrapped('thing', INNER)
 
 
 class WritingTest(unittest.TestCase):
-    """Each function gives a new schema and leaves the old one."""
+    """Functions that return a new schema and leave the given one unchanged."""
 
-    def test_extend_leaves_what_it_extends(self):
+    def test_extend_keeps_given_schema(self):
         before = copy.deepcopy(BODY)
         new = schema.extend(BODY, {'mode': {'type': 'string'}}, ['mode'], at='thing')
         self.assertEqual(before, BODY)
         self.assertEqual(['id', 'mode'], new['properties']['thing']['required'])
         self.assertIn('mode', new['properties']['thing']['properties'])
 
-    def test_extend_shares_what_did_not_change(self):
+    def test_extend_shares_unchanged_parts(self):
         new = schema.extend(BODY, {'mode': {'type': 'string'}}, at='thing')
         self.assertIs(INNER['properties']['connector'],
                       new['properties']['thing']['properties']['connector'])
 
-    def test_extend_at_a_deeper_place(self):
+    def test_extend_nested_object(self):
         new = schema.extend(schema.wrapped('outer', BODY), at='outer.thing',
                             additionalProperties=True)
         operation.checker(new)({'outer': {'thing': {'id': UUID, 'x': 1}}})
 
-    def test_nullable(self):
+    def test_nullable_accepts_null(self):
         for one in ({'type': 'string'}, {'type': ['string', 'integer']},
                     {'type': 'string', 'enum': ['a']}):
             with self.subTest(one=one):
@@ -41,20 +41,20 @@ class WritingTest(unittest.TestCase):
 
 
 class CheckTest(unittest.TestCase):
-    """Clients read these words."""
+    """Validation messages that clients read."""
 
     def reason(self, value, one=BODY):
         with self.assertRaises(errors.InvalidInput) as caught:
             operation.checker(one)(value)
         return str(caught.exception)
 
-    def test_good_values(self):
+    def test_valid_values_accepted(self):
         for value in ({'thing': {'id': UUID}}, {'thing': {'id': UUID.replace('-', '').upper()}},
                       {'thing': {'id': UUID, 'connector': {'host': 'h', 'any': [1]}}}):
             with self.subTest(value=value):
                 operation.checker(BODY)(value)
 
-    def test_the_words(self):
+    def test_validation_messages(self):
         for value, words in (
                 ({}, "'thing' is a required property"),
                 ({'thing': {}}, 'Invalid input for field/attribute thing. Value: {}. '
@@ -71,7 +71,7 @@ class CheckTest(unittest.TestCase):
             with self.subTest(value=value):
                 self.assertEqual(words, self.reason(value))
 
-    def test_items_of_a_list_are_extended_and_the_original_is_not(self):
+    def test_extending_list_items_keeps_original(self):
         plain = schema.wrapped('things', schema.array(schema.obj({'id': schema.UUID}, ['id'])))
         more = schema.extending({'n': {'type': 'integer'}}, 'things')(plain)
         value = {'things': [{'id': UUID, 'n': 1}]}
@@ -79,19 +79,19 @@ class CheckTest(unittest.TestCase):
         self.assertIn("'n' was unexpected", self.reason(value, plain))
         self.assertIn("'n' is a required property", self.reason({'things': [{'id': UUID}]}, more))
 
-    def test_a_uuid_is_one_only_as_a_whole(self):
+    def test_malformed_uuid_rejected(self):
         for value in (UUID[:-1], UUID + '0', f'{{{UUID}}}', f'urn:uuid:{UUID}', '', ' ' + UUID):
             with self.subTest(value=value):
                 self.assertIn('uuid', self.reason(value, schema.UUID))
 
-    def test_defaults_are_not_put_into_what_a_client_sent(self):
+    def test_defaults_not_added_to_body(self):
         value = {}
         operation.checker(schema.obj({'a': {'type': 'string', 'default': 'x'}}))(value)
         self.assertEqual({}, value)
 
 
 class ViewTest(unittest.TestCase):
-    """An object of answers: what is promised of it is what it shows."""
+    """View, whose schema and whose output agree."""
 
     VIEW = schema.View({
         'id': schema.UUID,
@@ -101,7 +101,7 @@ class ViewTest(unittest.TestCase):
         'links': ({'type': 'array'}, schema.GIVEN),
     })
 
-    def test_each_key_is_read_as_the_table_says(self):
+    def test_view_shows_each_key(self):
         record = types.SimpleNamespace(id=UUID, size_gb=3, bootable=True)
         shown = self.VIEW.show(record, links=[])
         self.assertEqual({'id': UUID, 'size': 3, 'bootable': 'true', 'snapshot_id': None,
@@ -109,13 +109,13 @@ class ViewTest(unittest.TestCase):
         self.assertEqual(list(self.VIEW.keys), list(shown))
         operation.checker(self.VIEW.whole)(shown)
 
-    def test_the_whole_has_every_key_and_no_other(self):
+    def test_whole_schema_requires_exact_keys(self):
         shown = self.VIEW.show(types.SimpleNamespace(id=UUID, size_gb=3, bootable=True), links=[])
         for value in ({**shown, 'more': 1},
                       *({key: shown[key] for key in shown if key != name} for name in shown)):
             with self.subTest(keys=sorted(value)), self.assertRaises(errors.InvalidInput):
                 operation.checker(self.VIEW.whole)(value)
 
-    def test_what_must_be_given_cannot_be_forgotten(self):
+    def test_show_without_given_key_raises(self):
         with self.assertRaises(KeyError):
             self.VIEW.show(types.SimpleNamespace(id=UUID, size_gb=3, bootable=True))

@@ -1,4 +1,4 @@
-"""The built-in server: nobody's request is taken for a part of another one, or without end."""
+"""Built-in HTTP server: request smuggling, size limits and overload."""
 import contextlib
 import http.client
 import select
@@ -83,7 +83,7 @@ ODD_REQUESTS = (
 
 
 class ServerTest(unittest.TestCase):
-    """The application answers with the method and what it was sent."""
+    """Server with an application that records its requests."""
 
     def setUp(self):
         super().setUp()
@@ -105,7 +105,7 @@ class ServerTest(unittest.TestCase):
         return [body]
 
     def talk(self, sent):
-        """All that is answered until the server closes, or has nothing more to say."""
+        """Send bytes, half-close, and return all that the server answers."""
         with socket.create_connection(('127.0.0.1', self.server.port), SECONDS) as client:
             client.sendall(sent)
             client.shutdown(socket.SHUT_WR)
@@ -124,13 +124,13 @@ class ServerTest(unittest.TestCase):
             self.assertEqual(1, answer.count(b'HTTP/1.1 '), answer)
             self.assertEqual([], self.seen)
 
-    def test_what_is_in_order_is_served(self):
+    def test_pipelined_requests_served(self):
         hidden = b'GET /b HTTP/1.1\r\n' + HOST + b'\r\n'
         answer = self.post(b'Content-Length: 3\r\n', b'abc' + hidden)
         self.assertEqual(2, answer.count(b' 200 OK'), answer)
         self.assertEqual(['POST /a', 'GET /b'], self.seen)
 
-    def test_a_length_that_two_programs_read_differently_is_refused(self):
+    def test_ambiguous_content_length_rejected(self):
         for length in (b'-1', b'-5', b'+3', b'0_3', b'0x3', b'3, 3', b'\xd9\xa3', b'x', b'',
                        b'9' * 5000):
             self.assert_refused(400, b'Content-Length: ' + length + b'\r\n', b'abc')
@@ -140,8 +140,8 @@ class ServerTest(unittest.TestCase):
         self.assert_refused(400, b'Content-Length : 3\r\n', b'abc')
         self.assert_refused(400, PIECES + b'Content-Length: 3\r\n', b'3\r\nabc\r\n0\r\n\r\n')
 
-    def test_requests_that_are_none(self):
-        """What one program lets pass, and another one reads differently."""
+    def test_malformed_request_rejected(self):
+        """Other programs may let such a request pass and read it differently."""
         for status, request in NO_REQUESTS:
             with self.subTest(request=request[:80]):
                 self.seen.clear()
@@ -151,7 +151,7 @@ class ServerTest(unittest.TestCase):
                 self.assertIn(b'\r\nConnection: close\r\n', answer)
                 self.assertEqual([], self.seen)
 
-    def test_requests_that_look_odd(self):
+    def test_unusual_request_served(self):
         for seen, request in ODD_REQUESTS:
             with self.subTest(request=request):
                 self.seen.clear()
@@ -159,11 +159,11 @@ class ServerTest(unittest.TestCase):
                 self.assertTrue(answer.startswith(b'HTTP/1.1 200 OK'), answer)
                 self.assertEqual([seen], self.seen)
 
-    def test_a_name_that_only_looks_like_another_is_dropped(self):
+    def test_header_with_underscore_dropped(self):
         self.assertIn(b' 200 OK', self.post(b'X-Service-Token: a\r\nX_Service_Token: b\r\n'))
         self.assertEqual('a', self.environ['HTTP_X_SERVICE_TOKEN'])
 
-    def test_a_body_in_pieces_is_handed_over_whole(self):
+    def test_chunked_body_passed_as_whole(self):
         trailer = b'X-Service-Token: b\r\n'
         self.assertIn(b' 200 OK', self.post(
             PIECES, b'2;what=ever\r\nab\r\n1\r\nc\r\n0\r\n' + trailer + b'\r\n'))
@@ -171,7 +171,7 @@ class ServerTest(unittest.TestCase):
         # Behind the body comes nothing that an application could take for a header.
         self.assertNotIn('HTTP_X_SERVICE_TOKEN', self.environ)
 
-    def test_a_client_that_expects_100_is_asked_to_go_on(self):
+    def test_expect_100_continue_answered(self):
         with socket.create_connection(('127.0.0.1', self.server.port), SECONDS) as client:
             client.sendall(b'POST /a HTTP/1.1\r\n' + HOST
                            + b'Expect: 100-continue\r\nContent-Length: 3\r\n\r\n')
@@ -180,8 +180,8 @@ class ServerTest(unittest.TestCase):
             self.assertIn(b' 200 OK', client.recv(65536))
         self.assertEqual(b'abc', self.body)
 
-    def test_an_offer_of_another_protocol_is_answered_in_this_one(self):
-        """As many clients do that know HTTP/2, with bodies too."""
+    def test_upgrade_to_http2_ignored(self):
+        """Many clients that support HTTP/2 send such an offer, also with a body."""
         offer = b'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n'
         answer = self.post(offer + b'Content-Length: 3\r\n', b'abcGET /b HTTP/1.1\r\n\r\n')
         self.assertEqual(1, answer.count(b'HTTP/1.1 '), answer)
@@ -189,7 +189,7 @@ class ServerTest(unittest.TestCase):
         self.seen.clear()
         self.assert_refused(501, offer + PIECES, b'3\r\nabc\r\n0\r\n\r\n')
 
-    def test_what_the_application_must_know(self):
+    def test_wsgi_environ_of_request(self):
         self.assertIn(b' 200 OK', self.talk(
             b'POST /a%20b%2Fc?d=%20 HTTP/1.1\r\nHost: x:1\r\nContent-Type: text/plain\r\n'
             b'Content-Length: 3\r\nAccept:  a \t\r\nAccept: b\r\n\r\nabc'))
@@ -203,7 +203,7 @@ class ServerTest(unittest.TestCase):
              if isinstance(value, str) and name not in ('REMOTE_PORT', 'SERVER_SOFTWARE')})
         self.assertNotIn('HTTP_CONTENT_LENGTH', self.environ)
 
-    def test_where_an_answer_ends(self):
+    def test_answer_length_by_method_and_status(self):
         with contextlib.closing(http.client.HTTPConnection(
                 '127.0.0.1', self.server.port, timeout=SECONDS)) as client:
             for method, path, status, body in (
@@ -221,7 +221,7 @@ class ServerTest(unittest.TestCase):
         return (self.assertLogs('blockattach.platform.webserver.gateway', 'ERROR') if fails
                 else contextlib.nullcontext())
 
-    def test_an_older_client_may_keep_the_connection(self):
+    def test_http_1_0_keep_alive(self):
         old = b'GET /a HTTP/1.0\r\n%s\r\n'
         keep = b'Connection: keep-alive\r\n'
         answer = self.talk(old % keep + old % b'' + old % b'')
@@ -229,20 +229,20 @@ class ServerTest(unittest.TestCase):
         self.assertIn(b'\r\nConnection: keep-alive\r\n', answer)
         self.assertTrue(answer.endswith(b'\r\nConnection: close\r\n\r\nok'), answer)
 
-    def test_a_list_of_versions_in_several_lines(self):
+    def test_repeated_version_headers_joined(self):
         self.assertIn(b' 200 OK', self.post(b'OpenStack-API-Version: volume 3.71\r\n'
                                             b'openstack-api-version: blockattach 1.0\r\n'))
         self.assertEqual('volume 3.71, blockattach 1.0',
                          self.environ['HTTP_OPENSTACK_API_VERSION'])
 
-    def test_behind_a_body_in_pieces_the_connection_ends(self):
-        """The application reads none of it here; what is left must not be taken for a request."""
+    def test_connection_closed_after_unread_chunked_body(self):
+        """The unread rest of the body must not be taken for a request."""
         hidden = b'GET /hidden HTTP/1.1\r\n' + HOST + b'\r\n'
         answer = self.post(PIECES, b'%x\r\n%s\r\n0\r\n\r\n' % (len(hidden), hidden))
         self.assertEqual(1, answer.count(b'HTTP/1.1 '), answer)
         self.assertEqual(['POST /a'], self.seen)
 
-    def test_what_has_no_end_is_cut(self):
+    def test_too_large_header_or_body_rejected(self):
         self.assert_refused(413, b'Content-Length: 99999999999\r\n')
         long = b'x' * 200000
         for status, request in (
@@ -265,29 +265,29 @@ class ServerTest(unittest.TestCase):
                 self.assertTrue(self.talk(sent).startswith(b'HTTP/1.1 431 '))
                 self.assertEqual([], self.seen)
 
-    def test_many_requests_ahead_answered_in_part(self):
+    def test_pipelined_requests_limited(self):
         """The last response announces that the connection is closed."""
         answer = self.talk((_GET + HOST + b'\r\n') * 1000)
         self.assertEqual(len(self.seen), answer.count(b'HTTP/1.1 200 OK'))
         self.assertTrue(30 < len(self.seen) < 500, len(self.seen))
         self.assertTrue(answer.endswith(b'Connection: close\r\n\r\nok'), answer[-200:])
 
-    def test_a_body_that_is_somewhat_too_large_is_the_applications_to_refuse(self):
-        """It learns how large it was, and does not get much of it."""
+    def test_slightly_too_large_body_left_to_application(self):
+        """The application learns the length and gets a truncated body."""
         sent = b'x' * 5000
         for how in (b'Content-Length: 5000\r\n\r\n' + sent,
                     PIECES + b'\r\n1388\r\n' + sent + b'\r\n0\r\n\r\n'):
             self.assertIn(b' 200 OK', self.talk(b'POST /a HTTP/1.1\r\n' + HOST + how))
             self.assertEqual(('5000', 1001), (self.environ['CONTENT_LENGTH'], len(self.body)))
 
-    def test_an_address_that_is_taken(self):
+    def test_bind_to_used_address_refused(self):
         with self.assertRaisesRegex(errors.ConfigurationError,
                                     f'cannot listen on 127.0.0.1:{self.server.port}'):
             server.Server(self.application, '127.0.0.1', self.server.port)
 
 
 class FullServerTest(unittest.TestCase):
-    """Unauthenticated clients cannot fill the memory together."""
+    """Limit of the memory that unauthenticated clients can occupy together."""
 
     def setUp(self):
         super().setUp()
@@ -319,8 +319,8 @@ class FullServerTest(unittest.TestCase):
     def assert_answered(self, status, client):
         self.assertTrue(client.recv(1024).startswith(b'HTTP/1.1 %d ' % status))
 
-    def test_bodies_that_come_slowly_give_way(self):
-        """The oldest requests are rejected first. A fast request is answered, whatever is kept."""
+    def test_slow_bodies_timed_out_under_memory_limit(self):
+        """The oldest requests are rejected first. A fast request is always answered."""
         slow = []
         for _ in range(40):
             slow.append(self.post(b'/a', 100_000, 50_000))
@@ -328,13 +328,13 @@ class FullServerTest(unittest.TestCase):
         for client in slow[:20]:
             self.assert_answered(408, client)
 
-    def test_headers_that_come_slowly_give_way(self):
+    def test_slow_headers_timed_out_under_memory_limit(self):
         slow = [self.send(_GET + HOST + b'X: ' + b'x' * 50_000) for _ in range(40)]
         self.assert_answered(200, self.post(b'/a', 60_000, 60_000))
         for client in slow[:15]:
             self.assert_answered(408, client)
 
-    def test_header_gives_way_after_bodies_that_came_before(self):
+    def test_older_bodies_timed_out_before_header(self):
         slow = [self.post(b'/a', 100_000, 90_000) for _ in range(10)]
         last = self.send(_GET + HOST + b'X: ' + b'x' * 30_000)
         self.assert_answered(200, self.post(b'/a', 90_000, 90_000))
@@ -359,7 +359,7 @@ class FullServerTest(unittest.TestCase):
 
 
 class Refusals:
-    """Counts them, as telemetry does."""
+    """Telemetry that counts the refusals of the queue."""
 
     count = 0
 
@@ -368,7 +368,7 @@ class Refusals:
 
 
 class BusyServerTest(unittest.TestCase):
-    """One thread, which an application holds; nobody may wait."""
+    """Server with one busy thread and no queue."""
 
     def setUp(self):
         super().setUp()
@@ -400,7 +400,7 @@ class BusyServerTest(unittest.TestCase):
         answer.read()
         return answer.status
 
-    def test_after_a_refusal_the_connection_serves_again(self):
+    def test_connection_usable_after_refusal(self):
         holder, client = self.client(), self.client()
         holder.request('GET', '/slow')
         self.assertTrue(self.begun.wait(SECONDS))
@@ -410,7 +410,7 @@ class BusyServerTest(unittest.TestCase):
         self.assertEqual(200, holder.getresponse().status)
         polling.until(lambda: self.ask(client, '/a') == 200)
 
-    def test_as_many_as_there_may_be_are_refused_at_once(self):
+    def test_concurrent_requests_refused_by_full_queue(self):
         refusals = Refusals()
         self.server.telemetry = refusals
         clients = [self.client() for _ in range(MANY)]
@@ -423,7 +423,7 @@ class BusyServerTest(unittest.TestCase):
         self.assertEqual([200] + [503] * (MANY - 1),
                          [client.getresponse().status for client in clients])
 
-    def test_what_never_waits_is_answered(self):
+    def test_health_answered_while_queue_full(self):
         holder = self.client()
         holder.request('GET', '/slow')
         self.assertTrue(self.begun.wait(SECONDS))
@@ -433,7 +433,7 @@ class BusyServerTest(unittest.TestCase):
 
 
 class ArrivalTest(unittest.TestCase):
-    """What the kernel knows of a connection that nobody has read yet."""
+    """State of an unread connection according to the kernel."""
 
     def setUp(self):
         super().setUp()
@@ -445,18 +445,18 @@ class ArrivalTest(unittest.TestCase):
         self.addCleanup(self.connection.close)
         self.number = queueing.connection_number({queueing.SOCKET: self.connection})
 
-    def test_it_has_waited_since_the_client_wrote(self):
+    def test_waited_seconds_since_client_wrote(self):
         self.client.sendall(b'x')
         polling.until(lambda: queueing.waited_seconds(self.number) >= 0.05)
         self.assertEqual(b'x', self.connection.recv(1))
 
-    def test_the_client_is_gone(self):
+    def test_is_gone_after_client_closed(self):
         self.assertFalse(queueing.is_gone(self.number))
         self.client.sendall(b'x')
         self.client.close()
         polling.until(lambda: queueing.is_gone(self.number))
 
-    def test_where_nothing_can_be_known(self):
+    def test_unknown_connection_has_not_waited(self):
         unknown = queueing.connection_number({})
         self.assertEqual((0.0, False), (queueing.waited_seconds(unknown),
                                         queueing.is_gone(unknown)))

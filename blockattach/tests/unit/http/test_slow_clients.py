@@ -1,6 +1,6 @@
-"""The built-in server, and clients that send or take slowly: they delay no other, and are cut.
+"""Built-in HTTP server with clients that send or read slowly.
 
-Time passes when a test lets it.
+Time passes only when a test advances the clock.
 """
 import contextlib
 import http.client
@@ -29,7 +29,7 @@ LARGE = b'x' * 20000000
 
 
 class Case(unittest.TestCase):
-    """Two threads, which requests for /held hold until the test lets them go."""
+    """Server with two threads, which requests for /held occupy until the test ends them."""
 
     def setUp(self):
         super().setUp()
@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
         return made
 
     def ask(self, path):
-        """A client that has asked, and whose answer is still to be read."""
+        """Return a client that has sent a request and not read the answer."""
         client = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=SECONDS)
         self.addCleanup(client.close)
         client.request('GET', path)
@@ -75,7 +75,7 @@ class Case(unittest.TestCase):
         return answer.status
 
     def hold_all(self):
-        """Requests that hold all threads."""
+        """Occupy all threads and return the clients."""
         holding = [self.ask('/held') for _ in range(THREADS)]
         polling.until(lambda: self.server.use().busy == THREADS)
         return holding
@@ -87,13 +87,16 @@ class Case(unittest.TestCase):
         return b''.join(parts)
 
     def until_something_comes(self, client):
-        """Time passes: the server may have begun to count a moment ago only."""
+        """Advance the clock until the server sends something.
+
+        The server may have started to count only a moment ago.
+        """
         coming = select.poll()
         coming.register(client, select.POLLIN)
         polling.until(lambda: self.clock.advance(1) or coming.poll(0))
 
     def until_cut(self, client, sent):
-        """Time passes, a byte a second, until the server says something."""
+        """Send a byte each second until the server answers; return the second and the answer."""
         for second in range(SECONDS):
             client.setblocking(False)
             try:
@@ -112,7 +115,7 @@ class Case(unittest.TestCase):
 
 
 class DeadlineTest(Case):
-    """However steadily something comes."""
+    """Timeouts of clients that send steadily but slowly."""
 
     def assert_cut(self, sent, limit, first):
         client = self.connect(first)
@@ -121,17 +124,17 @@ class DeadlineTest(Case):
         self.assertGreaterEqual(second, limit)
         self.assertEqual({'/a'}, set(self.begun))
 
-    def test_of_the_header(self):
+    def test_slow_header_times_out(self):
         self.assert_cut(b'a', HEADER_SECONDS, HALF)
 
-    def test_of_the_body(self):
+    def test_slow_body_times_out(self):
         self.assert_cut(b'a', BODY_SECONDS, HEADER)
 
-    def test_of_a_body_in_pieces(self):
+    def test_slow_chunked_body_times_out(self):
         self.assert_cut(b'1\r\na\r\n', BODY_SECONDS,
                         b'POST /body HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
 
-    def test_the_body_has_a_time_of_its_own(self):
+    def test_body_timeout_starts_after_header(self):
         client = self.connect(HALF)
         self.clock.advance(HEADER_SECONDS - 1)
         client.sendall(b'\r\nContent-Length: 2\r\n\r\na')
@@ -141,7 +144,7 @@ class DeadlineTest(Case):
         client.sendall(b'a')
         self.assertIn(b' 200 OK', client.recv(65536))
 
-    def test_the_next_request_has_its_own_time(self):
+    def test_header_timeout_starts_anew_for_next_request(self):
         client = self.connect(b'GET /a HTTP/1.1\r\nHost: x\r\n\r\n')
         for _ in range(3):
             self.assertIn(b' 200 OK', client.recv(65536))
@@ -152,7 +155,7 @@ class DeadlineTest(Case):
         self.until_something_comes(client)
         self.assertEqual(b'', client.recv(65536))
 
-    def test_of_the_answer(self):
+    def test_slow_reader_disconnected(self):
         client = self.connect(b'GET /large HTTP/1.1\r\nHost: x\r\n\r\n')
         # As much is sent as the sockets take: nothing is read, so that time passes before the end.
         polling.until(lambda: self.begun and self.server.use().busy == 0)
@@ -167,7 +170,7 @@ class DeadlineTest(Case):
 
 
 class CrowdTest(Case):
-    """Many more than there are threads."""
+    """Slow clients that outnumber the threads."""
 
     def crowd(self, sent):
         return [self.connect(sent) for _ in range(CROWD)]
@@ -177,19 +180,19 @@ class CrowdTest(Case):
             self.assertEqual(200, self.status(self.ask(path)))
         self.assertEqual(0, self.server.use().waiting)
 
-    def test_a_slow_sender_delays_no_other(self):
+    def test_slow_senders_delay_no_other_client(self):
         for sent in (b'', b'G', HALF, HEADER, HEADER + b'abc'):
             with self.subTest(sent=sent):
                 self.crowd(sent)
                 self.assert_served()
 
-    def test_a_slow_reader_delays_no_other(self):
+    def test_slow_readers_delay_no_other_client(self):
         for count in range(2 * THREADS):
             self.connect(b'GET /large HTTP/1.1\r\nHost: x\r\n\r\n')
             polling.until(lambda count=count: self.begun.count('/large') == count + 1)
         self.assert_served()
 
-    def test_health_is_answered_while_all_threads_are_busy(self):
+    def test_health_answered_while_threads_busy(self):
         holding = self.hold_all()
         self.crowd(HALF)
         client = self.ask('/health')
@@ -199,7 +202,7 @@ class CrowdTest(Case):
         self.go_on.set()
         self.assertEqual([200] * THREADS, [self.status(one) for one in holding])
 
-    def test_requests_of_a_burst_are_served_in_their_order(self):
+    def test_queued_requests_served_in_order(self):
         self.hold_all()
         honest = []
         for number in range(10):
@@ -213,7 +216,7 @@ class CrowdTest(Case):
         self.assertTrue(all(abs(place - number) <= 1 for place, number in enumerate(order)),
                         order)
 
-    def test_a_request_that_waits_for_too_long_is_refused_though_no_thread_is_free(self):
+    def test_queued_request_times_out_while_threads_busy(self):
         holding = self.hold_all()
         waiting = self.ask('/a')
         polling.until(lambda: self.server.use().waiting == 1)
@@ -228,8 +231,8 @@ class CrowdTest(Case):
         waiting.request('GET', '/a')
         self.assertEqual(200, self.status(waiting))
 
-    def test_more_connections_than_may_be(self):
-        """They are accepted when others end."""
+    def test_connections_beyond_limit_accepted_later(self):
+        """A further connection is accepted when another one ends."""
         kept = [self.connect(b'GET /a HTTP/1.1\r\nHost: x\r\n\r\n')
                 for _ in range(THREADS + WAITING)]
         for client in kept:
@@ -242,7 +245,7 @@ class CrowdTest(Case):
 
 class EndTest(Case):
 
-    def test_what_was_sent_is_answered(self):
+    def test_stop_answers_received_requests(self):
         holding = self.hold_all()
         waiting = [self.ask('/a') for _ in range(5)]
         silent, half = self.connect(), self.connect(HALF)
@@ -259,7 +262,7 @@ class EndTest(Case):
         # A repeat does nothing.
         self.server.stop()
 
-    def test_what_does_not_end_is_cut_off(self):
+    def test_stop_disconnects_after_shutdown_timeout(self):
         self.server.stop()
         self.server = server.Server(
             self.application, '127.0.0.1', 0, api_conf.QueueSettings(
@@ -270,7 +273,7 @@ class EndTest(Case):
         self.server.stop()
         self.assertEqual(b'', holding.recv(1))
 
-    def test_it_was_never_started(self):
+    def test_stop_without_start_closes_listener(self):
         made = server.Server(self.application, '127.0.0.1', 0)
         with socket.create_connection(('127.0.0.1', made.port), SECONDS) as client:
             made.stop()

@@ -1,4 +1,4 @@
-"""The built-in server over TLS."""
+"""Built-in HTTP server with TLS."""
 import contextlib
 import io
 import os
@@ -73,7 +73,7 @@ def application(environ, start_response):
 
 
 def until_closed(connection):
-    """All that is answered, until the server closes."""
+    """Return all that the server answers until it closes the connection."""
     parts = []
     with contextlib.suppress(ConnectionError):
         while part := connection.recv(65536):
@@ -87,27 +87,27 @@ def closing(path):
 
 class ServerTest(Case):
 
-    def test_requests_are_served_over_tls(self):
+    def test_request_served_over_tls(self):
         self.serve()
         self.assertIn(b'https /a', self.talk(closing(b'a')))
 
-    def test_requests_in_one_piece_are_all_answered(self):
-        """The second is decrypted with the first."""
+    def test_pipelined_requests_in_one_record_served(self):
+        """The second request is decrypted together with the first one."""
         self.serve()
         filling = io.DEFAULT_BUFFER_SIZE - len(REQUEST % b'')
         answer = self.talk(REQUEST % (b'a' * filling) + closing(b'b'))
         self.assertEqual(2, answer.count(b'200 OK'), answer)
         self.assertTrue(answer.endswith(b'https /b'))
 
-    def test_what_is_larger_than_a_record(self):
-        """To the server, and from it to a client that reads late."""
+    def test_body_larger_than_tls_record(self):
+        """Both the request and the answer exceed a record, and the client reads late."""
         self.serve()
         length = 100000
         sent = b'POST /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n'
         answer = self.talk(sent % (b'large', length) + b'x' * length)
         self.assertTrue(answer.endswith(b'x' * LARGE), answer[:200])
 
-    def test_a_client_that_speaks_plain_http_is_answered(self):
+    def test_plain_http_request_answered_with_400(self):
         self.serve()
         with socket.create_connection((certificates.LOOPBACK, self.server.port),
                                       SECONDS) as plain:
@@ -116,7 +116,7 @@ class ServerTest(Case):
         self.assertTrue(answer.startswith(b'HTTP/1.1 400 '), answer)
         self.assertIn(b'HTTPS', answer)
 
-    def test_a_client_that_keeps_silent_delays_no_other(self):
+    def test_silent_client_delays_no_other(self):
         self.serve()
         with contextlib.ExitStack() as silent:
             for _ in range(4):
@@ -124,7 +124,7 @@ class ServerTest(Case):
                     (certificates.LOOPBACK, self.server.port), SECONDS))
             self.assertIn(b'https /a', self.talk(closing(b'a')))
 
-    def test_a_client_that_is_gone_before_it_is_accepted_delays_no_other(self):
+    def test_client_reset_before_accept_delays_no_other(self):
         self.bind()
         for sent in (b'', REQUEST):
             gone = socket.create_connection((certificates.LOOPBACK, self.server.port), SECONDS)
@@ -135,7 +135,7 @@ class ServerTest(Case):
         self.server.start()
         self.assertIn(b'https /a', self.talk(closing(b'a')))
 
-    def test_with_an_authority_for_clients_only_theirs_are_served(self):
+    def test_client_without_required_certificate_rejected(self):
         self.serve(client_ca=str(self.authority.cert))
         with contextlib.suppress(OSError):
             self.assertEqual(b'', self.talk(closing(b'a')))
@@ -153,7 +153,7 @@ class ServerTest(Case):
         with self.connected() as secured:
             return secured.getpeercert()['serialNumber']
 
-    def test_a_certificate_is_changed_without_a_stop(self):
+    def test_certificate_reloaded_without_restart(self):
         self.serve()
         before = self.serial()
         with self.connected() as old:
@@ -175,7 +175,7 @@ class FilesTest(Case):
         with self.assertRaisesRegex(errors.ConfigurationError, f'cannot use {what}'):
             tls.Certificate(files)
 
-    def test_files_that_cannot_be_used(self):
+    def test_unusable_certificate_files_rejected(self):
         self.assert_unusable(api_conf.TlsFiles('/no/such/file'), '/no/such/file')
         self.assert_unusable(self.files(client_ca='/no/such/file'), '/no/such/file')
         # without its key
@@ -184,14 +184,14 @@ class FilesTest(Case):
         self.assert_unusable(api_conf.TlsFiles(str(self.issued.cert), str(other.key)),
                              self.issued.cert)
 
-    def test_nobody_is_asked_for_a_passphrase(self):
+    def test_encrypted_key_rejected_without_prompt(self):
         key = serialization.load_pem_private_key(self.issued.key.read_bytes(), None)
         self.issued.key.write_bytes(key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
             serialization.BestAvailableEncryption(b'secret')))
         self.assert_unusable(self.files(), self.issued.cert)
 
-    def test_certificate_and_key_may_stand_in_one_file(self):
+    def test_certificate_and_key_in_one_file_accepted(self):
         with self.issued.cert.open('ab') as file:
             file.write(self.issued.key.read_bytes())
         os.unlink(self.issued.key)

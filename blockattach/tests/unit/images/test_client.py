@@ -1,4 +1,4 @@
-"""What is asked of Glance, and what becomes of answers that are not as they should be."""
+"""Glance client: requests, and handling of wrong answers."""
 import unittest
 
 from blockattach.platform import context
@@ -21,7 +21,7 @@ class ClientTest(unittest.TestCase):
         self.users, self.service = client.UserImages(settings), client.ServiceImages(settings)
         self.caller = context.RequestContext(auth_token='token', project_id='p', overwrite=False)
 
-    def test_an_image(self):
+    def test_show_returns_image(self):
         image_id = self.glance.add(b'1234', name='ours', min_disk=2, os_type='linux')
         found = self.users.show(self.caller, image_id)
         self.assertEqual(('ours', 'active', 4, 2, {'os_type': 'linux'}), (
@@ -30,18 +30,18 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([found], self.users.named(self.caller, 'ours'))
         self.assertEqual(['token', 'notused', 'token'], self.glance.tokens)
 
-    def test_bytes_come_piece_by_piece(self):
+    def test_download_yields_pieces(self):
         data = bytes(range(256)) * 8192
         pieces = list(self.service.download(self.glance.add(data)))
         self.assertEqual((data, True), (b''.join(pieces), len(pieces) > 1))
 
-    def test_bytes_that_break_off(self):
+    def test_truncated_download_raises(self):
         image_id = self.glance.add(bytes(4096))
         self.glance.cut = 1
         with self.assertRaises(errors.GlanceUnavailable):
             list(self.service.download(image_id))
 
-    def test_what_is_not_there(self):
+    def test_unknown_image_not_found(self):
         for act in (lambda: self.users.show(self.caller, ABSENT),
                     lambda: self.service.show(ABSENT),
                     lambda: list(self.service.download(ABSENT)),
@@ -51,12 +51,12 @@ class ClientTest(unittest.TestCase):
                 act()
         self.service.delete(ABSENT)
 
-    def test_a_name_of_many_is_shown_twice_at_most(self):
+    def test_lookup_by_name_returns_at_most_two(self):
         for _ in range(3):
             self.glance.add(b'1', name='a b&c')
         self.assertEqual(2, len(self.users.named(self.caller, 'a b&c')))
 
-    def test_an_image_is_made_given_its_bytes_and_removed(self):
+    def test_create_upload_and_delete_image(self):
         self.users.create(self.caller, ABSENT, {'name': 'mine', 'protected': True})
         self.service.upload(ABSENT, iter([b'12', b'34']))
         self.assertEqual(b'1234', self.glance.data[ABSENT])
@@ -65,17 +65,17 @@ class ClientTest(unittest.TestCase):
         self.service.delete(ABSENT)
         self.assertEqual({}, self.glance.images)
 
-    def test_create_with_facts_named_id_keeps_id(self):
+    def test_create_with_id_property_keeps_id(self):
         made = self.users.create(self.caller, ABSENT, {'id': 'another', 'name': 'mine'})
         self.assertEqual((ABSENT, {ABSENT}), (made.id, set(self.glance.images)))
 
-    def test_create_answered_with_another_id_not_believed(self):
+    def test_create_answered_with_other_id_raises(self):
         other = self.glance.images[self.glance.add(b'1')]
         self.glance._make = lambda _body: (201, other)
         with self.assertRaises(errors.GlanceUnavailable):
             self.users.create(self.caller, ABSENT, {'name': 'mine'})
 
-    def test_glance_fails(self):
+    def test_glance_status_mapped_to_error(self):
         image_id = self.glance.add(b'1')
         self.glance.broken = '.'
         for status in (500, 502, 418):
@@ -93,7 +93,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(errors.GlanceUnavailable):
             self.service.upload(image_id, [b'1'])
 
-    def test_glance_is_not_there(self):
+    def test_glance_unreachable_raises(self):
         self.glance.close()
         self.addCleanup(setattr, self.glance, 'close', lambda: None)
         for act in (lambda: self.users.show(self.caller, ABSENT),
@@ -101,7 +101,7 @@ class ClientTest(unittest.TestCase):
             with self.assertRaisesRegex(errors.GlanceUnavailable, 'cannot be reached'):
                 act()
 
-    def test_a_catalog_says_where_it_is(self):
+    def test_endpoint_found_in_catalog(self):
         with nova.NovaStandIn() as keystone:
             for suffix in ('', '/', '/v2', '/v2/'):
                 keystone.publish('image', self.glance.url + suffix)

@@ -1,4 +1,4 @@
-"""qemu-img runs without rights and within limits."""
+"""Conversion of images by an unprivileged qemu-img with resource limits."""
 import dataclasses
 import errno
 import os
@@ -44,13 +44,13 @@ class ConversionTest(unittest.TestCase):
         with self.assertRaisesRegex(errors.ConversionFailed, why):
             self.convert(*arguments, **changed)
 
-    def test_it_is_converted(self):
+    def test_convert_qcow2_to_raw(self):
         path = self.convert(disks.image('qcow2'), 'qcow2')
         with open(path, 'rb') as file:
             self.assertEqual(disks.CONTENT.ljust(disks.MIB, b'\0'), file.read())
 
     @unittest.skipUnless(os.geteuid() == 0, 'only root can become another user')
-    def test_it_runs_as_another_user(self):
+    def test_convert_runs_as_unprivileged_user(self):
         path = self.convert(disks.image('qcow2'), 'qcow2')
         self.assertEqual(pwd.getpwnam('nobody').pw_uid, os.stat(path).st_uid)
         # What only root can read cannot be read, even where an image names it.
@@ -60,7 +60,7 @@ class ConversionTest(unittest.TestCase):
         os.chmod(backing, 0o600)
         self.failed('Permission denied', disks.qcow2(backing=backing.encode()), 'qcow2')
 
-    def test_an_account_that_does_not_exist(self):
+    def test_unknown_conversion_user_rejected(self):
         if os.geteuid() == 0:
             with self.assertRaisesRegex(errors.ConfigurationError, 'image_conversion_user'):
                 self.convert(b'', 'qcow2', conversion_user='no-such-account')
@@ -74,15 +74,15 @@ class ConversionTest(unittest.TestCase):
                 converter.convert(self.folder, 'image', 'raw', 'disk', 'qcow2', MOST)
             self.assertEqual(number, caught.exception.errno)
 
-    def test_what_is_no_image(self):
+    def test_convert_invalid_image_fails(self):
         self.failed('qcow2', bytes(disks.MIB), 'qcow2')
 
-    def test_a_disk_that_becomes_larger_than_it_says(self):
+    def test_convert_beyond_size_limit_fails(self):
         data = disks.image('qcow2', 8 * disks.MIB, b'\1' * 8 * disks.MIB)
         self.failed('.', data, 'qcow2', most=disks.MIB)
 
-    def test_a_limit_of_memory(self):
+    def test_convert_beyond_memory_limit_fails(self):
         self.failed('.', disks.image('qcow2'), 'qcow2', address_space=16 * disks.MIB)
 
-    def test_a_limit_of_time(self):
+    def test_convert_beyond_time_limit_fails(self):
         self.failed('within 0 seconds', disks.image('qcow2'), 'qcow2', conversion_seconds=0)

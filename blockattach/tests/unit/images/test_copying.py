@@ -1,4 +1,4 @@
-"""Bytes of disks: what is empty is not written, and what was there before goes."""
+"""Copying of disks: holes are skipped, and old data is cleared."""
 import errno
 import os
 import tempfile
@@ -32,7 +32,7 @@ class CopyingTest(unittest.TestCase):
         with open(self.target, 'rb') as file:
             return file.read()
 
-    def test_what_is_empty_is_not_written(self):
+    def test_write_skips_empty_blocks(self):
         size, end = 8 * disks.MIB, b'the end'
         self.put(self.source, disks.CONTENT, size - len(end))
         with open(self.source, 'ab') as file:
@@ -47,19 +47,19 @@ class CopyingTest(unittest.TestCase):
         self.assertEqual(size, max(notes))
         self.assertLessEqual(sum(self.copied), 3 * disks.MIB)
 
-    def test_a_disk_that_is_gone_does_not_become_a_file(self):
+    def test_open_of_missing_device_creates_no_file(self):
         with self.assertRaises(FileNotFoundError):
             self.disk(self.target, 0)
         self.assertFalse(os.path.exists(self.target))
 
-    def test_a_disk_is_saved(self):
+    def test_save_copies_disk(self):
         self.put(self.source, disks.CONTENT, 3 * disks.MIB)
         copying.save(self.disk(self.source, 3 * disks.MIB), 3 * disks.MIB, self.target,
                      self.copied.append, lambda _: None)
         self.assertEqual(disks.CONTENT.ljust(3 * disks.MIB, b'\0'), self.content())
         self.assertEqual(disks.MIB, sum(self.copied))
 
-    def test_a_disk_is_read_whole_with_its_holes(self):
+    def test_read_returns_holes_as_zeros(self):
         self.put(self.source, b'', disks.MIB)
         with open(self.source, 'ab') as file:
             file.write(disks.CONTENT)
@@ -69,12 +69,12 @@ class CopyingTest(unittest.TestCase):
             copying.read(self.disk(self.source, size), size, self.copied.append)))
         self.assertEqual(disks.MIB, sum(self.copied))
 
-    def test_a_disk_that_ends_too_early(self):
+    def test_open_of_too_small_device_raises(self):
         self.put(self.source, b'', disks.MIB)
         with self.assertRaises(OSError):
             self.disk(self.source, 2 * disks.MIB)
 
-    def test_nothing_is_left_of_a_disk_that_is_cleared(self):
+    def test_clear_overwrites_disk_with_and_without_discard(self):
         def cannot(file, offset, length):
             raise OSError(errno.EOPNOTSUPP, 'no holes')
 
@@ -85,7 +85,7 @@ class CopyingTest(unittest.TestCase):
             self.assertEqual(bytes(3 * disks.MIB), self.content())
         self.assertEqual(3 * disks.MIB, sum(self.copied))
 
-    def test_a_disk_that_fails_is_not_cleared(self):
+    def test_clear_of_failing_disk_raises(self):
         def fails(file, offset, length):
             raise OSError(errno.EIO, 'broken')
 

@@ -1,4 +1,4 @@
-"""External events: what is sent to Nova, and what is made of each answer."""
+"""External events to Nova and the handling of its answers."""
 import logging
 import unittest
 
@@ -31,7 +31,7 @@ class EventsTest(unittest.TestCase):
         return self.events(**settings).volume_extended(
             servers or (samples.SERVER,), samples.VOLUME)
 
-    def test_one_event_for_each_server_in_one_request(self):
+    def test_volume_extended_sends_event_for_each_server(self):
         self.nova.run(OTHER, 'db')
         self.assertEqual({}, self.send(samples.SERVER, OTHER))
         [request] = self.nova.requests
@@ -41,12 +41,12 @@ class EventsTest(unittest.TestCase):
             {'name': 'volume-extended', 'server_uuid': one, 'tag': samples.VOLUME}
             for one in (samples.SERVER, OTHER)]}, request.body)
 
-    def test_by_the_account_and_its_catalog(self):
+    def test_volume_extended_uses_account_and_catalog(self):
         self.assertEqual({}, self.send(endpoint_override=None, auth_url=self.nova.keystone_url,
                                        **ACCOUNT))
         self.assertEqual('blockattach:service', self.nova.requests[-1].headers['x-auth-token'])
 
-    def test_each_server_has_a_result_of_its_own(self):
+    def test_volume_extended_reports_failure_by_server(self):
         self.assertEqual({OTHER: 'Nova does not know the server'},
                          self.send(samples.SERVER, OTHER))
         self.nova.run(OTHER, 'db', host='')
@@ -56,7 +56,7 @@ class EventsTest(unittest.TestCase):
         self.assertEqual(dict.fromkeys((OTHER, samples.VOLUME), 'Nova does not know the server'),
                          self.send(samples.VOLUME, OTHER))
 
-    def test_nova_is_away_or_slow(self):
+    def test_volume_extended_with_nova_unreachable(self):
         self.nova.fall_asleep()
         self.assertEqual({samples.SERVER: 'Nova cannot be reached'}, self.send(timeout=0.05))
         self.nova.close()
@@ -65,7 +65,7 @@ class EventsTest(unittest.TestCase):
     def reimaged(self, done):
         self.events().volume_reimaged(samples.SERVER, samples.VOLUME, done)
 
-    def test_a_volume_with_another_image(self):
+    def test_volume_reimaged_sends_event_with_status(self):
         for done, status in ((True, 'completed'), (False, 'failed')):
             self.reimaged(done)
             request = self.nova.requests[-1]
@@ -75,7 +75,7 @@ class EventsTest(unittest.TestCase):
                 {'name': 'volume-reimaged', 'server_uuid': samples.SERVER, 'status': status,
                  'tag': samples.VOLUME}]}, request.body)
 
-    def test_a_server_that_does_not_learn_of_its_image_is_logged(self):
+    def test_volume_reimaged_to_unknown_server_logged(self):
         self.nova.end(samples.SERVER)
         with self.assertLogs(client.__name__, 'WARNING') as logged:
             self.reimaged(True)

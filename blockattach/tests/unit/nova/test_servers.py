@@ -1,4 +1,4 @@
-"""Whether a server exists and uses a volume: what Nova is asked, and what is made of it."""
+"""Query of Nova whether a server exists and uses a volume."""
 import logging
 import unittest
 
@@ -42,7 +42,7 @@ class ServersTest(unittest.TestCase):
         self.assertIn(words, str(caught.exception))
         self.assertNotIn('127.0.0.1', str(caught.exception))
 
-    def test_one_that_uses_it(self):
+    def test_server_with_volume(self):
         self.nova.run(samples.SERVER, 'web')
         self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
         self.assertEqual(expiry_rule.Server(True, False, samples.ATTACHMENT), self.look())
@@ -51,42 +51,42 @@ class ServersTest(unittest.TestCase):
         self.assertEqual({'compute 2.89'}, {request.headers['openstack-api-version']
                                             for request in self.nova.requests})
 
-    def test_one_that_does_not(self):
+    def test_server_without_volume(self):
         self.nova.run(samples.SERVER, 'web')
         self.assertEqual(expiry_rule.Server(True), self.look())
 
-    def test_one_that_is_busy(self):
+    def test_server_with_task_is_busy(self):
         for shown in ({TASK: 'migrating'}, {TASK: 'deleting'}, {'status': 'BUILD', TASK: None}):
             with self.subTest(shown):
                 self.nova.run(samples.SERVER, 'web', **shown)
                 self.assertEqual(expiry_rule.Server(True, True), self.look())
 
-    def test_one_that_does_not_exist(self):
+    def test_unknown_server_does_not_exist(self):
         self.assertEqual(expiry_rule.Server(False), self.look())
 
-    def test_an_account_that_does_not_see_all_is_not_believed(self):
-        """To a user without rights nobody else's server exists."""
+    def test_not_found_to_account_without_admin_rejected(self):
+        """Nova answers 404 for a server of another project to a user without permission."""
         self.nova.sees_all = False
         self.refused('status 403')
 
-    def test_by_the_account_and_its_catalog(self):
+    def test_server_found_with_account_and_catalog(self):
         self.nova.run(samples.SERVER, 'web')
         self.assertEqual(expiry_rule.Server(True), self.look(
             endpoint_override=None, auth_url=self.nova.keystone_url, **ACCOUNT))
         self.assertEqual('blockattach:service', self.nova.requests[-1].headers['x-auth-token'])
 
-    def test_every_unclear_answer(self):
+    def test_unclear_answer_raises(self):
         for status, body in UNCLEAR:
             with self.subTest(status=status, body=body):
                 self.nova.answer = nova.Reply(status, body)
                 self.refused(f'status {status}')
 
-    def test_an_unclear_answer_about_its_volume(self):
+    def test_unclear_answer_about_volume_raises(self):
         self.nova.run(samples.SERVER, 'web')
         self.nova.use(samples.SERVER, samples.VOLUME, 5)
         self.refused('status 200')
 
-    def test_nova_is_away_or_slow(self):
+    def test_nova_unreachable_raises(self):
         self.nova.fall_asleep()
         self.refused('cannot be reached', timeout=0.05)
         self.nova.close()

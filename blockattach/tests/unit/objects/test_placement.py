@@ -1,4 +1,4 @@
-"""The carriers: there and back, in any version, and never changed unnoticed."""
+"""Versioned objects: serialization in each version, and fingerprints."""
 import importlib
 import math
 import pkgutil
@@ -47,7 +47,7 @@ DEVICE = records.BlockDevice('d', samples.SERVER, samples.VOLUME, '/dev/vda',
 
 
 def every() -> list[versioned_objects.BlockattachObject]:
-    """One of each carrier, filled."""
+    """Return a filled instance of each versioned object."""
     one = samples.attachment()
     return [
         attachment.Attachment.from_domain(one, INFO),
@@ -60,7 +60,7 @@ def every() -> list[versioned_objects.BlockattachObject]:
 
 
 def ordered(primitive):
-    """The same, whatever the order in which it and what it holds name what has changed."""
+    """Return a primitive with sorted lists of changes, also in nested objects."""
     if isinstance(primitive, list):
         return [ordered(one) for one in primitive]
     if not isinstance(primitive, dict):
@@ -70,19 +70,19 @@ def ordered(primitive):
 
 
 class FingerprintsTest(unittest.TestCase):
-    """All registered carriers."""
+    """Fingerprints of all registered objects."""
 
     def setUp(self) -> None:
         super().setUp()
         for module in pkgutil.iter_modules(objects.__path__):
             importlib.import_module(f'{objects.__name__}.{module.name}')
 
-    def test_no_object_has_changed_without_a_version(self) -> None:
+    def test_changed_object_has_new_version(self) -> None:
         checker = fixture.ObjectVersionChecker(
             {name: [cls] for name, cls in versioned_objects.registered().items()})
         self.assertEqual(FINGERPRINTS, checker.get_hashes())
 
-    def test_each_can_be_made_for_every_release_that_has_it(self) -> None:
+    def test_object_serialized_for_each_release(self) -> None:
         made = {one.obj_name(): one for one in every()}
         self.assertEqual(set(versioned_objects.registered()), set(made))
         for release in history.RELEASES:
@@ -95,13 +95,13 @@ class FingerprintsTest(unittest.TestCase):
 
 
 class AttachmentTest(unittest.TestCase):
-    """What a consumer gets."""
+    """Attachment object for consumers."""
 
     def sent(self, info: dict[str, object] | None) -> attachment.Attachment:
         made = attachment.Attachment.from_domain(samples.attachment(), info)
         return attachment.Attachment.obj_from_primitive(made.obj_to_primitive())
 
-    def test_it_says_what_the_api_says(self) -> None:
+    def test_attachment_has_fields_of_api(self) -> None:
         sent = self.sent(INFO)
         self.assertEqual(INFO, sent.connection_info)
         self.assertEqual(
@@ -111,18 +111,18 @@ class AttachmentTest(unittest.TestCase):
              sent.mountpoint, sent.attach_status, sent.attach_mode))
         self.assertEqual(samples.NOW, sent.attached_at.replace(tzinfo=None))
 
-    def test_what_was_not_asked_for_is_null(self) -> None:
+    def test_attachment_without_connection_info_has_null(self) -> None:
         self.assertIsNone(self.sent(None).connection_info)
 
-    def test_a_secret_is_not_printed(self) -> None:
+    def test_attachment_repr_hides_secret(self) -> None:
         self.assertNotIn(samples.SECRET, repr(self.sent(INFO)))
         self.assertNotIn(samples.SECRET, str(self.sent(INFO)))
 
 
 class PayloadTest(unittest.TestCase):
-    """What is sent, as its reader has it as an object."""
+    """Notification payload read back as an object."""
 
-    def test_it_comes_back_equal(self) -> None:
+    def test_payload_equal_after_round_trip(self) -> None:
         made = attachment.VolumeAttachmentPayload.from_domain(
             samples.attachment(), samples.volume(), [samples.attachment()])
         again = attachment.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
@@ -150,38 +150,38 @@ class ServerPayloadTest(unittest.TestCase):
 
 
 class VolumeRequestTest(unittest.TestCase):
-    """The request, as the scheduler reasons about it."""
+    """Volume request for the scheduler."""
 
-    def test_it_comes_back_equal(self) -> None:
+    def test_volume_request_equal_after_round_trip(self) -> None:
         self.assertEqual(REQUEST, placement.VolumeRequest.from_domain(REQUEST).to_domain())
 
-    def test_the_carrier_shares_nothing_with_the_request(self) -> None:
+    def test_volume_request_object_shares_no_data(self) -> None:
         carrier = placement.VolumeRequest.from_domain(REQUEST)
         carrier.extra_specs['other'] = 'x'
         self.assertNotIn('other', REQUEST.extra_specs)
 
 
 class PoolsReportTest(unittest.TestCase):
-    """What a backend says, whatever it says."""
+    """Report of the pools of a backend."""
 
     def report(self, **capabilities: object) -> dict[str, object]:
         made = placement.PoolsReport.from_capabilities('h@b', {'p': capabilities})
         return made.capabilities()['p']
 
-    def test_plain_values_come_back(self) -> None:
+    def test_capabilities_equal_after_round_trip(self) -> None:
         values: dict[str, object] = {'number': 1, 'real': 1.5, 'text': 'x', 'none': None,
                                      'flag': True, 'nested': {'list': [1, 2]}}
         self.assertEqual(values, self.report(**values))
 
-    def test_room_without_end_is_said_in_words(self) -> None:
+    def test_infinite_capacity_sent_as_text(self) -> None:
         seen = self.report(free_capacity_gb=math.inf, nested=[math.inf])
         self.assertEqual({'free_capacity_gb': 'infinite', 'nested': ['infinite']}, seen)
         self.assertEqual(math.inf, pools.gib(seen['free_capacity_gb']))
 
-    def test_what_is_no_number_is_no_room(self) -> None:
+    def test_nan_capacity_is_zero(self) -> None:
         self.assertEqual(0.0, pools.gib(self.report(free=math.nan)['free']))
         self.assertEqual(0.0, pools.gib(self.report(free=-math.inf)['free']))
 
-    def test_what_cannot_be_said_is_refused(self) -> None:
+    def test_capability_not_serializable_rejected(self) -> None:
         with self.assertRaises(TypeError):
             self.report(what=object())

@@ -1,4 +1,4 @@
-"""Permissions: our defaults, an operator's file, and that keeping decisions changes none."""
+"""Policy enforcement: defaults, policy files, and cached decisions."""
 import itertools
 import logging
 import os
@@ -41,7 +41,7 @@ def config(folder):
 
 
 class Case(unittest.TestCase):
-    """A folder for the operator's file, and an enforcer that reads it."""
+    """Test case with a policy file that the enforcer reads."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -58,9 +58,9 @@ class Case(unittest.TestCase):
 
 
 class DefaultsTest(Case):
-    """Persona, rule, whose thing: may or not."""
+    """Default policies."""
 
-    def test_personas(self):
+    def test_default_policies_by_role_and_project(self):
         rules_of = self.made()
         table = (
             #  rule                    roles                 own    other
@@ -87,32 +87,32 @@ class DefaultsTest(Case):
                         rules_of.allowed(caller(*roles), rule, MINE),
                         rules_of.allowed(caller(*roles), rule, THEIRS)))
 
-    def test_a_service_that_stands_beside_a_user_sees_secrets(self):
+    def test_service_token_allows_secrets(self):
         beside = caller('reader', service_roles=['service'])
         self.assertTrue(self.made().allowed(beside, attachments.SECRETS, MINE))
 
-    def test_without_a_target_the_callers_own_project_counts(self):
+    def test_policy_without_target_uses_own_project(self):
         self.assertTrue(self.made().allowed(caller('member'), attachments.CREATE))
 
-    def test_a_refusal_names_the_rule(self):
+    def test_authorize_error_names_policy(self):
         with self.assertRaisesRegex(errors.NotAuthorized, "^Policy doesn't allow "
                                                           'volume:create to be performed.$'):
             self.made().authorize(caller('reader'), volumes.CREATE)
         self.made().authorize(caller('member'), volumes.CREATE)
 
-    def test_a_rule_says_which_callers_are_administrators(self):
+    def test_is_admin_decided_by_policy(self):
         self.write('context_is_admin: role:boss\n')
         rules_of = self.made()
         self.assertEqual((True, False), (rules_of.is_admin(caller('boss')),
                                          rules_of.is_admin(caller('admin'))))
 
-    def test_an_unknown_rule_is_a_mistake_of_ours(self):
+    def test_unknown_policy_raises_key_error(self):
         rules_of = self.made()
         self.assertFalse(rules_of.knows('volume:no_such'))
         with self.assertRaises(KeyError):
             rules_of.allowed(caller('admin'), 'volume:no_such')
 
-    def test_keeping_decisions_changes_none(self):
+    def test_cached_decisions_equal_fresh_ones(self):
         kept = self.made()
         personas = [caller(*roles, project_id=project, service_roles=service)
                     for roles in ((), ('reader',), ('member',), ('admin',), ('member', 'reader'))
@@ -128,15 +128,15 @@ class DefaultsTest(Case):
 
 
 class FileTest(Case):
-    """The operator's word."""
+    """Policy files of the operator."""
 
-    def test_a_file_stands_above_the_defaults(self):
+    def test_policy_file_overrides_defaults(self):
         self.write('"volume:create": "role:maker"\n')
         rules_of = self.made()
         self.assertEqual((True, False), (rules_of.allowed(caller('maker'), volumes.CREATE),
                                          rules_of.allowed(caller('member'), volumes.CREATE)))
 
-    def test_a_rule_that_nobody_asks_for_is_warned_of(self):
+    def test_unknown_policy_in_file_logged(self):
         self.write('"volume:creat": "role:maker or rule:mine"\n"mine": "role:x"\n'
                    '"volume:create": "role:maker"\n')
         with self.assertLogs(enforcer.LOG, logging.WARNING) as logged:
@@ -144,13 +144,13 @@ class FileTest(Case):
         [line] = logged.output
         self.assertIn(f'path={self.file} rule=volume:creat nearest=volume:create', line)
 
-    def test_the_sample_is_no_alarm(self):
+    def test_sample_file_logs_no_warning(self):
         sample = sources.ROOT / 'etc' / 'blockattach' / 'policy.yaml.sample'
         self.write(re.sub(r'^#"', '"', sample.read_text(), flags=re.M))
         with self.assertNoLogs(enforcer.LOG, logging.WARNING):
             self.made()
 
-    def test_a_change_counts_after_a_second_at_the_latest(self):
+    def test_changed_file_applied_within_a_second(self):
         time = clock.ManualClock()
         rules_of = enforcer.Enforcer(self.conf, policy_rules.list_rules(), time)
         maker = caller('maker')
@@ -168,7 +168,7 @@ class FileTest(Case):
             rules_of.is_admin(maker)
             self.assertEqual(wanted, rules_of.allowed(maker, volumes.CREATE))
 
-    def test_files_in_a_folder_stand_above_the_one_file(self):
+    def test_policy_dir_overrides_policy_file(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.conf.set_override('policy_dirs', [folder.name], group='oslo_policy')
@@ -186,7 +186,7 @@ class FileTest(Case):
             rules_of.allowed(caller('other'), volumes.CREATE),
             rules_of.allowed(caller('maker'), volumes.DELETE)))
 
-    def test_a_change_counts_after_reload(self):
+    def test_changed_file_applied_by_reload(self):
         rules_of = self.made()
         maker = caller('maker')
         self.assertFalse(rules_of.allowed(maker, volumes.CREATE))
@@ -194,7 +194,7 @@ class FileTest(Case):
         rules_of.reload()
         self.assertTrue(rules_of.allowed(maker, volumes.CREATE))
 
-    def test_a_broken_file_leaves_the_former_rules_and_is_logged_once(self):
+    def test_invalid_change_logged_once_and_ignored(self):
         self.write('"volume:create": "role:maker"\n')
         time = clock.ManualClock()
         rules_of = enforcer.Enforcer(self.conf, policy_rules.list_rules(), time)
@@ -207,7 +207,7 @@ class FileTest(Case):
         self.assertIn(self.file, logs.output[0])
         self.assertTrue(rules_of.allowed(caller('maker'), volumes.CREATE))
 
-    def test_what_is_no_file_of_rules_is_one_line(self):
+    def test_invalid_file_error_has_one_line(self):
         silent = logging.getLogger('oslo_policy')
         self.addCleanup(silent.setLevel, silent.level)
         silent.setLevel(logging.CRITICAL + 1)
@@ -221,18 +221,18 @@ class FileTest(Case):
                     self.made()
                 self.assertNotIn('\n', str(caught.exception))
 
-    def test_rules_that_need_no_more_words(self):
+    def test_constant_and_unknown_namespace_rules_accepted(self):
         self.write('"volume:create": "!"\n"volume:delete": ""\n"of:another:service": "role:a"\n')
         rules_of = self.made()
         self.assertEqual((False, True), (rules_of.allowed(caller('admin'), volumes.CREATE),
                                          rules_of.allowed(caller(), volumes.DELETE)))
 
-    def test_a_broken_file_at_start_is_a_configuration_error(self):
+    def test_invalid_file_at_start_rejected(self):
         self.write('"volume:create": [unclosed\n')
         with self.assertRaises(errors.ConfigurationError):
             self.made()
 
-    def test_a_rule_that_asks_for_more_is_decided_for_each_caller(self):
+    def test_rule_on_user_id_decided_per_caller(self):
         self.write('"chosen": "user_id:ann"\n"volume:create": "rule:chosen and role:member"\n')
         rules_of = self.made()
         for _ in range(2):
@@ -241,7 +241,7 @@ class FileTest(Case):
                     self.assertEqual(wanted, rules_of.allowed(caller('member', user_id=user),
                                                               volumes.CREATE))
 
-    def test_decisions_of_endless_roles_are_not_kept_for_ever(self):
+    def test_cached_decisions_bounded(self):
         rules_of = self.made()
         for number in range(25000):
             self.assertFalse(rules_of.allowed(caller(f'role{number}'), volumes.CREATE))
@@ -249,9 +249,9 @@ class FileTest(Case):
 
 
 class FactsTest(unittest.TestCase):
-    """Which rules can be kept under roles and ownership alone."""
+    """Rules whose decisions can be cached by roles and ownership alone."""
 
-    def test_what_a_rule_asks(self):
+    def test_rules_cacheable_by_roles_and_ownership(self):
         texts = {
             'roles': '(role:admin or (role:member and project_id:%(project_id)s))',
             'chain': 'rule:roles', 'loop': '(rule:loop or role:a)',

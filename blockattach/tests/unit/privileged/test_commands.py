@@ -1,4 +1,4 @@
-"""An outside program is run to its end or to its deadline, and nothing of it stays."""
+"""Running of external programs until their end or their timeout."""
 import os
 import pathlib
 import tempfile
@@ -16,29 +16,29 @@ def run(*words, seconds=SECONDS, environment=None):
 
 class CommandsTest(unittest.TestCase):
 
-    def test_what_it_says_comes_back(self):
+    def test_run_returns_output(self):
         self.assertEqual('a b\n', run('echo', 'a b'))
 
-    def test_it_gets_only_what_it_is_given(self):
+    def test_run_passes_only_given_environment(self):
         said = run('env', environment={'LVM_SYSTEM_DIR': '/x'})
         self.assertEqual({'PATH', 'LC_ALL', 'LVM_SYSTEM_DIR'},
                          {line.partition('=')[0] for line in said.splitlines()})
         self.assertIn('LC_ALL=C\n', said)
 
-    def test_no_shell_reads_it(self):
+    def test_run_uses_no_shell(self):
         self.assertEqual('$(id); x\n', run('echo', '$(id); x'))
 
-    def test_its_failure_is_reported_with_its_complaint(self):
+    def test_failed_command_has_exit_code_and_stderr(self):
         with self.assertRaises(lvm.CommandFailed) as caught:
             run('sh', '-c', 'echo said; echo wrong >&2; exit 5')
         self.assertEqual(('sh -c', 5, 'wrong'), caught.exception.args)
 
-    def test_a_program_that_is_missing_is_reported(self):
+    def test_missing_program_named_in_error(self):
         with self.assertRaises(lvm.CommandMissing) as caught:
             run('no-such-program')
         self.assertEqual('no-such-program', caught.exception.args[0])
 
-    def test_one_that_hangs_is_killed_with_its_children(self):
+    def test_hanging_command_killed_with_children(self):
         with tempfile.TemporaryDirectory() as folder:
             pids = pathlib.Path(folder, 'pids')
             for seconds in (1.0, 10.0, SECONDS):
@@ -54,7 +54,7 @@ class CommandsTest(unittest.TestCase):
         state = pathlib.Path(f'/proc/{child}/stat')
         self.assertTrue(not state.exists() or state.read_text().split()[2] in 'ZX')
 
-    def test_an_error_is_the_same_on_the_other_side_of_the_border(self):
+    def test_errors_rebuilt_from_their_arguments(self):
         for error in (lvm.CommandFailed('lvm lvs', 5, 'no'),
                       lvm.CommandHung('lvm lvs', 60.0),
                       lvm.CommandMissing('lvm', 'No such file')):

@@ -1,4 +1,4 @@
-"""What acts on LVM with rights refuses what is not ours, and works from a process of its own."""
+"""Privileged LVM functions: rejected names, and the privsep daemon."""
 import shlex
 import sys
 
@@ -25,7 +25,7 @@ class RefusedTest(lvm_backend.LvmTestCase):
             act(site or self.site, *arguments)
         self.assertEqual(before, self.machine.dump())
 
-    def test_no_name_but_ours_is_changed(self):
+    def test_foreign_volume_name_rejected(self):
         for name in ('root', '', '-y', f'{OURS}\n', f'x{OURS}', f'{OURS}x', f'vg/{OURS}',
                      f'volume-{ID.upper()}', 'vg-pool'):
             with self.subTest(name):
@@ -37,21 +37,21 @@ class RefusedTest(lvm_backend.LvmTestCase):
                 self.assert_refused(lvm.rename, OURS, name)
                 self.assert_refused(lvm.copy, OURS, name, 0, 1)
 
-    def test_no_option_comes_in_as_a_name(self):
+    def test_option_as_name_rejected(self):
         self.assert_refused(lvm.create_thin, '--config=x', OURS, 1)
         self.assert_refused(lvm.content, site=self.site._replace(group='--help'))
 
-    def test_bytes_of_what_is_not_deleted_are_kept(self):
+    def test_zero_of_live_volume_rejected(self):
         self.assert_refused(lvm.zero, OURS, 0, 1)
         self.assert_refused(lvm.cut, OURS, 1)
 
-    def test_what_is_not_marked_is_not_removed(self):
+    def test_remove_of_untagged_volume_rejected(self):
         volume = self.volume()
         self.machine.store('thin').create(volume)
         self.machine.change(volume.name, tags=[])
         self.assert_refused(lvm.remove, volume.name)
 
-    def test_what_has_thick_snapshots_is_not_removed_with_them(self):
+    def test_remove_of_volume_with_thick_snapshots_rejected(self):
         store, volume = self.machine.store('thick'), self.volume()
         store.create(volume)
         store.create_snapshot(self.snapshot(volume))
@@ -59,7 +59,7 @@ class RefusedTest(lvm_backend.LvmTestCase):
 
 
 class DaemonTest(lvm_backend.LvmTestCase):
-    """A process of its own, as configured; here it has no rights either, and needs none."""
+    """Privsep daemon as a process of its own, which has no privileges in the test."""
 
     def setUp(self):
         super().setUp()
@@ -75,7 +75,7 @@ class DaemonTest(lvm_backend.LvmTestCase):
         context.lvm.set_client_mode(True)
         self.addCleanup(context.lvm.stop)
 
-    def test_a_store_works_through_it(self):
+    def test_store_works_through_daemon(self):
         store = self.machine.store('thin')
         store.check()
         volume = self.volume()
@@ -84,7 +84,7 @@ class DaemonTest(lvm_backend.LvmTestCase):
         store.delete(volume)
         self.assertEqual({lvm_backend.POOL}, set(self.machine.volumes()))
 
-    def test_errors_come_back_as_what_they_are(self):
+    def test_daemon_errors_keep_class(self):
         site = lvm.Site('another', '', 60)
         with self.assertRaisesRegex(lvm.CommandFailed, 'not found'):
             lvm.content(site)
@@ -93,7 +93,7 @@ class DaemonTest(lvm_backend.LvmTestCase):
         with self.assertRaises(errors.BackendRefused):
             self.machine.store('thin', volume_group='another').create(self.volume())
 
-    def test_one_that_cannot_be_started_is_reported_with_where_to_look(self):
+    def test_failed_daemon_start_names_option(self):
         cfg.CONF.set_override('helper_command', 'false', group='privsep_lvm')
         with self.assertRaisesRegex(errors.ConfigurationError, r'helper_command in .privsep_lvm'):
             self.machine.store('thin').check()

@@ -1,4 +1,4 @@
-"""What a bus does, whichever transport carries it. Subclass, say ``make_bus``, run."""
+"""Contract of a bus over each transport, as test cases to subclass."""
 import concurrent.futures
 import dataclasses
 import logging
@@ -42,7 +42,7 @@ def private_conf() -> cfg.ConfigOpts:
 
 
 class LogQueue(logging.Handler):
-    """Lets a test wait for a log line of another thread."""
+    """Log handler that lets a test wait for a line of another thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class LogQueue(logging.Handler):
 
 
 class BusTestCase(Base):
-    """What tests of a bus share, whichever transport carries it."""
+    """Base of the tests of a bus over each transport."""
 
     url: str
 
@@ -64,13 +64,13 @@ class BusTestCase(Base):
         self.ctxt = context.admin_context()
 
     def make_prefix(self) -> str:
-        """What every topic of the test begins with."""
+        """Return the prefix of each topic of the test."""
         return f'test-{uuid.uuid4().hex}'
 
     def make_bus(self, url: str | None = None,
                  releases: Sequence[pinning.Release] = history.RELEASES,
                  **more: Any) -> transport.Bus:
-        """A bus of its own, closed after the test."""
+        """Build another bus, which is closed after the test."""
         conf = private_conf()
         self.adapt(conf)
         bus = transport.Bus(transport.build_transport(conf, url or self.url), self.settings,
@@ -79,11 +79,11 @@ class BusTestCase(Base):
         return bus
 
     def adapt(self, conf: cfg.ConfigOpts) -> None:
-        """Set what this transport needs."""
+        """Set the options that the transport needs."""
 
     def serve(self, endpoint: probe.ProbeEndpoint, host: str = 'one',
               bus: transport.Bus | None = None) -> serving.Server:
-        """A running server, stopped after the test."""
+        """Start a server, which is stopped after the test."""
         server = (bus or self.bus).server(endpoint, host, threads=40)
         server.start()
         self.addCleanup(server.stop)
@@ -102,7 +102,7 @@ class BusTestCase(Base):
         self.assertFalse(caught.exception.final)
 
     def logged(self, level: int = logging.NOTSET) -> LogQueue:
-        """What the bus logs from now on, in whichever thread."""
+        """Record the log of the bus from now on, in each thread."""
         logger = logging.getLogger('blockattach.platform.rpc')
         log = LogQueue()
         self.addCleanup(logger.setLevel, logger.level)
@@ -113,20 +113,20 @@ class BusTestCase(Base):
 
 
 class BusContract(BusTestCase):
-    """Behaviours that hold over every transport."""
+    """Behavior that holds over each transport."""
 
-    def test_a_call_is_answered(self) -> None:
+    def test_call_returns_answer(self) -> None:
         self.serve(probe.ProbeEndpoint())
         value = {'text': 'ü', 'number': 1, 'none': None, 'list': [True, 1.5]}
         self.assertEqual(['probe', value], self.client('one').echo(self.ctxt, value))
 
-    def test_a_call_reaches_the_server_it_names(self) -> None:
+    def test_call_reaches_named_server(self) -> None:
         self.serve(probe.ProbeEndpoint('first'), 'host@first')
         self.serve(probe.ProbeEndpoint('second'), 'host@second')
         for _ in range(4):
             self.assertEqual(['second', 1], self.client('host@second').echo(self.ctxt, 1))
 
-    def test_servers_of_a_topic_share_its_calls(self) -> None:
+    def test_servers_of_topic_share_calls(self) -> None:
         self.serve(probe.ProbeEndpoint('first'), 'first')
         self.serve(probe.ProbeEndpoint('second'), 'second')
         names: set[str] = set()
@@ -137,14 +137,14 @@ class BusContract(BusTestCase):
                 break
         self.assertEqual({'first', 'second'}, names)
 
-    def test_a_cast_is_done_by_one(self) -> None:
+    def test_cast_handled_by_one_server(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         self.client('one').note(self.ctxt, [1])
         self.assertEqual([1], self.heard(endpoint))
         self.assertTrue(endpoint.heard.empty())
 
-    def test_a_fanout_is_heard_by_all(self) -> None:
+    def test_fanout_reaches_all_servers(self) -> None:
         endpoints = [probe.ProbeEndpoint(name) for name in ('a', 'b', 'c')]
         for endpoint in endpoints:
             self.serve(endpoint, endpoint.name)
@@ -152,20 +152,20 @@ class BusContract(BusTestCase):
         self.assertEqual(['all'] * 3, [self.heard(endpoint) for endpoint in endpoints])
         self.assertTrue(all(endpoint.heard.empty() for endpoint in endpoints))
 
-    def test_a_fanout_that_nobody_hears_is_no_error(self) -> None:
+    def test_fanout_without_servers_succeeds(self) -> None:
         self.client().announce(self.ctxt, 'nobody')
 
-    def test_nobody_there_is_unreachable(self) -> None:
+    def test_call_to_absent_server_unreachable(self) -> None:
         self.assert_unreachable(self.client('absent'))
 
-    def test_a_call_given_up_is_not_made_later(self) -> None:
+    def test_timed_out_call_not_delivered_later(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.assert_unreachable(self.client('one'))
         self.serve(endpoint)
         self.client('one').echo(self.ctxt, 1)
         self.assertTrue(endpoint.heard.empty())
 
-    def test_an_error_arrives_as_it_was_raised(self) -> None:
+    def test_error_keeps_class_and_arguments(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         for how in ('stale', 'no pool', 'refused'):
@@ -177,13 +177,13 @@ class BusContract(BusTestCase):
             self.assertEqual(sent.kwargs, caught.exception.kwargs)
             self.assertEqual(str(sent), str(caught.exception))
 
-    def test_a_finer_error_of_a_driver_arrives_as_the_contract_has_it(self) -> None:
+    def test_driver_error_sent_as_contract_class(self) -> None:
         self.serve(probe.ProbeEndpoint())
         with self.assertRaisesRegex(errors.BackendRefused, '^the target says no$') as caught:
             self.client('one').fail(self.ctxt, 'finer')
         self.assertIs(errors.BackendRefused, type(caught.exception))
 
-    def test_an_unforeseen_error_is_uncertain_and_reveals_nothing(self) -> None:
+    def test_unforeseen_error_uncertain_without_message(self) -> None:
         self.serve(probe.ProbeEndpoint())
         for how, name in (('unforeseen', 'Unforeseen'), ('builtin', 'KeyError')):
             with (self.subTest(how), self.assertLogs('blockattach.platform.rpc', 'ERROR'),
@@ -192,7 +192,7 @@ class BusContract(BusTestCase):
             self.assertIn(name, str(caught.exception))
             self.assertNotIn('hunter2', str(caught.exception))
 
-    def test_a_failing_cast_is_logged_and_harms_no_other(self) -> None:
+    def test_failed_cast_logged_and_next_handled(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         log = self.logged()
@@ -202,7 +202,7 @@ class BusContract(BusTestCase):
         self.client('one').note(self.ctxt, 'next')
         self.assertEqual('next', self.heard(endpoint))
 
-    def test_what_is_served_has_one_line_but_for_news(self) -> None:
+    def test_each_message_except_fanout_logged_once(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         log = self.logged(logging.INFO)
@@ -281,7 +281,7 @@ class BusContract(BusTestCase):
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
         self.assertEqual(1, len(endpoint.contexts))
 
-    def test_what_is_no_plain_data_fails_at_the_sender(self) -> None:
+    def test_argument_not_serializable_fails_at_sender(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         with self.assertRaises((TypeError, ValueError)):
@@ -291,7 +291,7 @@ class BusContract(BusTestCase):
         self.client('one').echo(self.ctxt, 1)
         self.assertTrue(endpoint.heard.empty())
 
-    def test_nothing_is_passed_by_reference(self) -> None:
+    def test_arguments_and_answers_copied(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         sent = {'keep': True, 'list': [1]}
@@ -302,7 +302,7 @@ class BusContract(BusTestCase):
         answer['list'].append(2)
         self.assertEqual([1], endpoint.kept['list'])
 
-    def test_a_fanout_gives_each_its_own(self) -> None:
+    def test_fanout_copies_arguments_for_each_server(self) -> None:
         endpoints = [probe.ProbeEndpoint(name) for name in ('a', 'b')]
         for endpoint in endpoints:
             self.serve(endpoint, endpoint.name)
@@ -311,7 +311,7 @@ class BusContract(BusTestCase):
         first.append(2)
         self.assertEqual([1], second)
 
-    def test_the_context_goes_along_without_the_token(self) -> None:
+    def test_context_sent_without_token(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         ctxt = context.RequestContext(auth_token='hunter2', user_id='u', project_id='p',
@@ -325,7 +325,7 @@ class BusContract(BusTestCase):
                       'request_id'):
             self.assertEqual(getattr(ctxt, field), getattr(seen, field), field)
 
-    def test_a_context_of_a_consumers_own_will_do(self) -> None:
+    def test_plain_oslo_context_accepted(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         ctxt = oslo_context.RequestContext(user_id='u', project_id='p', roles=['member'],
@@ -336,7 +336,7 @@ class BusContract(BusTestCase):
                          (seen.user_id, seen.project_id, seen.roles, seen.service_roles,
                           seen.request_id))
 
-    def test_arguments_in_the_wrong_form_are_refused_clearly(self) -> None:
+    def test_wrong_arguments_name_method(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         invoke = self.bus.client(probe.ProbeInterface, server='one')
@@ -346,7 +346,7 @@ class BusContract(BusTestCase):
             self.assertIn('echo', str(caught.exception))
         self.assertEqual([], endpoint.contexts)
 
-    def test_many_threads_get_each_its_own_answer(self) -> None:
+    def test_concurrent_calls_get_own_answers(self) -> None:
         self.serve(probe.ProbeEndpoint())
         client = self.client('one')
 
@@ -357,7 +357,7 @@ class BusContract(BusTestCase):
             for thread, answers in enumerate(pool.map(ask, range(32))):
                 self.assertEqual([['probe', [thread, number]] for number in range(10)], answers)
 
-    def test_a_server_works_on_many_calls_at_once(self) -> None:
+    def test_server_handles_calls_concurrently(self) -> None:
         endpoint = probe.ProbeEndpoint()
         endpoint.gate = threading.Barrier(32)
         self.serve(endpoint)
@@ -366,7 +366,7 @@ class BusContract(BusTestCase):
             answers = list(pool.map(lambda _: client.meet(self.ctxt), range(32)))
         self.assertEqual([True] * 32, answers)
 
-    def test_stop_lets_what_was_begun_end(self) -> None:
+    def test_stop_waits_for_running_call(self) -> None:
         endpoint = probe.ProbeEndpoint()
         server = self.serve(endpoint)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -378,7 +378,7 @@ class BusContract(BusTestCase):
             self.assertTrue(call.result(probe.LIMIT))
             stop.result(probe.LIMIT)
 
-    def test_a_call_outlives_the_server_that_it_was_lost_with(self) -> None:
+    def test_repeatable_call_resent_to_new_server(self) -> None:
         endpoint = probe.ProbeEndpoint()
         endpoint.gate.set()
         log = self.logged()
@@ -388,7 +388,7 @@ class BusContract(BusTestCase):
             self.serve(endpoint)
             self.assertTrue(call.result(probe.LIMIT))
 
-    def test_a_stopped_server_hears_nothing_until_it_is_started_again(self) -> None:
+    def test_stopped_server_unreachable_until_restart(self) -> None:
         endpoint = probe.ProbeEndpoint()
         server = self.serve(endpoint)
         server.stop()
@@ -397,17 +397,17 @@ class BusContract(BusTestCase):
         self.client('one').echo(self.ctxt, 1)
         self.assertTrue(endpoint.heard.empty())
 
-    def test_a_server_that_was_never_started_can_be_stopped(self) -> None:
+    def test_stop_without_start_succeeds(self) -> None:
         self.bus.server(probe.ProbeEndpoint(), 'one').stop()
 
-    def test_only_the_interface_can_be_called(self) -> None:
+    def test_method_outside_interface_refused(self) -> None:
         self.serve(probe.ProbeEndpoint())
         invoke = self.bus.client(probe.RogueInterface, server='one')
         with (self.assertLogs('blockattach.platform.rpc', 'WARNING'),
               self.assertRaises(errors.ConfigurationError)):
             invoke(self.ctxt, 'secret')
 
-    def test_a_method_newer_than_the_server_is_refused_clearly(self) -> None:
+    def test_method_newer_than_server_refused(self) -> None:
         self.serve(probe.ProbeEndpoint())
         young = probe.YoungClient(self.bus.client(probe.YoungInterface, server='one'))
         with (self.assertLogs('blockattach.platform.rpc', 'WARNING'),
@@ -417,7 +417,7 @@ class BusContract(BusTestCase):
         self.assertIn('grown of version 1.1', str(caught.exception))
         self.assertEqual(['probe', 1], young.echo(self.ctxt, 1))
 
-    def test_a_newer_server_understands_an_older_client(self) -> None:
+    def test_newer_server_serves_older_client(self) -> None:
         self.serve(probe.YoungEndpoint())
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
         young = probe.YoungClient(self.bus.client(probe.YoungInterface, server='one'))
@@ -425,15 +425,15 @@ class BusContract(BusTestCase):
 
 
 class WithoutBrokerContract(BusContract):
-    """What our own transports do besides."""
+    """Additional behavior of the transports without a broker."""
 
-    def test_servers_of_a_topic_alternate(self) -> None:
+    def test_servers_of_topic_called_in_turn(self) -> None:
         for name in ('a', 'b', 'c'):
             self.serve(probe.ProbeEndpoint(name), name)
         names = [self.client().echo(self.ctxt, 1)[0] for _ in range(9)]
         self.assertEqual(['a', 'b', 'c'] * 3, names)
 
-    def test_two_transports_of_one_url_meet(self) -> None:
+    def test_transports_of_same_url_connected(self) -> None:
         self.serve(probe.ProbeEndpoint())
         other = self.make_bus()
         self.assertEqual(['probe', 1], self.client('one', other).echo(self.ctxt, 1))

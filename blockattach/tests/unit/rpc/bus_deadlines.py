@@ -1,7 +1,7 @@
-"""What a deadline does, whichever transport carries it. Subclass, run.
+"""Contract of deadlines over each transport, as test cases to subclass.
 
-Both sides have clocks of their own that stand: each shows another time, and what one of them is
-moved by is how long the message was under way.
+The client and the server have separate manual clocks that show different times. The advance of one
+of them is the transit time of a message.
 """
 from typing import Any
 
@@ -17,7 +17,7 @@ LATE = CALL_TIMEOUT + 1
 
 
 class AskingEndpoint(probe.ProbeEndpoint):
-    """Asks another before it answers."""
+    """Endpoint that calls another server before it answers."""
 
     def __init__(self, other: probe.ProbeClient, work: Any) -> None:
         super().__init__('asking')
@@ -30,7 +30,7 @@ class AskingEndpoint(probe.ProbeEndpoint):
 
 
 class DeadlinesContract(bus_contract.BusTestCase):
-    """A client and a server."""
+    """Deadlines between a client and a server."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -43,15 +43,15 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.one = self.client('one', self.asking)
 
     def left(self, endpoint: probe.ProbeEndpoint) -> float | None:
-        """What was left for the last call when it began."""
+        """Return the remaining seconds of the last call at its start."""
         deadline = endpoint.contexts[-1].deadline
         return None if deadline is None else deadline - self.there.monotonic()
 
-    def test_a_call_brings_the_timeout_of_its_caller_whatever_the_clocks_say(self) -> None:
+    def test_call_deadline_independent_of_clocks(self) -> None:
         self.one.echo(self.ctxt, 1)
         self.assertEqual(CALL_TIMEOUT, self.left(self.endpoint))
 
-    def test_what_a_message_has_waited_is_taken_off(self) -> None:
+    def test_transit_time_reduces_deadline(self) -> None:
         self.one.echo(self.ctxt, 1)
         self.there.advance(10)
         self.one.echo(self.ctxt, 2)
@@ -61,7 +61,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.one.echo(self.ctxt, 3)
         self.assertEqual(CALL_TIMEOUT, self.left(self.endpoint))
 
-    def test_a_late_call_is_not_begun(self) -> None:
+    def test_late_call_not_started(self) -> None:
         self.one.echo(self.ctxt, 1)
         log = self.logged()
         self.there.advance(LATE)
@@ -72,14 +72,14 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.assertEqual(1, len(self.endpoint.contexts))
         self.assertIn('expired', log.records.get(timeout=probe.LIMIT).getMessage())
 
-    def test_a_cast_has_no_end(self) -> None:
+    def test_cast_has_no_deadline(self) -> None:
         self.one.note(self.ctxt, 1)
         self.heard(self.endpoint)
         self.there.advance(LATE)
         self.one.note(self.ctxt, 2)
         self.assertEqual(2, self.heard(self.endpoint))
 
-    def test_a_cast_that_was_given_an_end_has_one(self) -> None:
+    def test_late_cast_with_deadline_dropped(self) -> None:
         self.one.echo(self.ctxt, 1)
         self.there.advance(LATE)
         log = self.logged()
@@ -90,7 +90,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.one.offer(self.ctxt, 'in time')
         self.assertEqual('in time', self.heard(self.endpoint))
 
-    def test_a_call_within_a_call_has_the_remaining_time(self) -> None:
+    def test_nested_call_gets_remaining_time(self) -> None:
         between = AskingEndpoint(self.client('one', self.asked),
                                  lambda: self.there.advance(10))
         self.serve(between, 'between', self.asked)
@@ -98,7 +98,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.assertEqual(CALL_TIMEOUT, between.contexts[0].deadline)
         self.assertEqual(CALL_TIMEOUT - 10, self.left(self.endpoint))
 
-    def test_a_call_within_one_that_is_over_is_not_sent(self) -> None:
+    def test_nested_call_after_deadline_not_sent(self) -> None:
         between = AskingEndpoint(self.client('one', self.asked),
                                  lambda: self.there.advance(LATE))
         self.serve(between, 'between', self.asked)
@@ -106,7 +106,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
             self.client('between', self.asking).echo(self.ctxt, 1)
         self.assertEqual([], self.endpoint.contexts)
 
-    def test_a_call_that_nobody_made_for_a_caller_waits_as_its_method_says(self) -> None:
+    def test_call_timeout_bounded_by_method(self) -> None:
         self.assertIs(contract.Timeout.NORMAL,
                       contract.methods(probe.ProbeInterface)['echo'].timeout)
         caller = context.admin_context()
@@ -114,7 +114,7 @@ class DeadlinesContract(bus_contract.BusTestCase):
         self.one.echo(caller, 1)
         self.assertEqual(CALL_TIMEOUT, self.left(self.endpoint))
 
-    def test_a_message_of_an_older_release_has_no_end(self) -> None:
-        """It brings no stamp."""
+    def test_message_without_stamp_has_no_deadline(self) -> None:
+        """Older releases send no stamp."""
         ctxt = self.asked._serializer.deserialize_context({'user': 'u', 'project_id': 'p'})
         self.assertIsNone(ctxt.deadline)

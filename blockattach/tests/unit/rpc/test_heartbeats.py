@@ -1,4 +1,4 @@
-"""Heartbeats for callers that wait."""
+"""Heartbeats to waiting callers."""
 import queue
 import threading
 import unittest
@@ -13,7 +13,7 @@ NEXT = TIMEOUT / serving.SIGNS
 
 
 class Message:
-    """An incoming message; each heartbeat is reported to the test."""
+    """Incoming message that reports each heartbeat to the test."""
 
     def __init__(self, signs, timeout=TIMEOUT, error=None):
         self.client_timeout = timeout
@@ -34,8 +34,8 @@ class HeartbeatsTest(unittest.TestCase):
         self.begun = []
         self.addCleanup(self.end_all)
 
-    def test_malformed_interval_is_none(self):
-        """Other callers still get their heartbeats."""
+    def test_malformed_timeout_gets_no_heartbeats(self):
+        """Other callers still get heartbeats."""
         for timeout in ('soon', [], {}, [1], float('nan'), float('inf'), -1, 0, None, object()):
             with self.subTest(timeout):
                 message = Message(self.signs, timeout)
@@ -60,42 +60,42 @@ class HeartbeatsTest(unittest.TestCase):
         return message
 
     def next_sign(self):
-        """Whose sign comes next, once its time has come."""
+        """Return the message of the next heartbeat, after advancing the clock."""
         self.assertTrue(self.clock.until_waiting(1, LIMIT))
         self.clock.advance(NEXT)
         return self.signs.get(timeout=LIMIT)
 
-    def test_a_caller_hears_of_it_as_long_as_it_is_worked_on(self):
+    def test_caller_gets_heartbeats_until_answer(self):
         message = self.begin()
         for _ in range(5):
             self.assertIs(message, self.next_sign())
 
-    def test_oslo_messaging_needs_no_thread_of_its_own_for_it(self):
+    def test_oslo_messaging_heartbeat_disabled(self):
         self.assertIsNone(self.begin().client_timeout)
 
-    def test_without_listening_nothing_is_heard(self):
+    def test_caller_without_timeout_gets_no_heartbeats(self):
         self.begin(timeout=None)
         listens = self.begin()
         self.assertIs(listens, self.next_sign())
 
-    def test_what_is_answered_gives_no_signs(self):
+    def test_answered_call_gets_no_heartbeats(self):
         answered, other = self.begin(), self.begin()
         self.heartbeats.end(answered)
         for _ in range(3):
             self.assertIs(other, self.next_sign())
 
-    def test_one_that_cannot_be_reached_does_not_keep_others_from_heartbeats(self):
+    def test_unreachable_caller_delays_no_other_heartbeats(self):
         gone, other = self.begin(error=OSError()), self.begin()
         self.assertEqual([gone, other, other],
                          [self.next_sign(), self.signs.get(timeout=LIMIT), self.next_sign()])
 
-    def test_a_shorter_timeout_gets_heartbeats_sooner(self):
+    def test_shorter_timeout_gets_heartbeat_first(self):
         self.begin(timeout=10 * TIMEOUT)
         self.assertTrue(self.clock.until_waiting(1, LIMIT))
         hasty = self.begin()
         self.assertIs(hasty, self.next_sign())
 
-    def test_it_needs_no_thread_while_there_is_nothing(self):
+    def test_heartbeat_thread_ends_without_calls(self):
         before = set(threading.enumerate())
         message = self.begin()
         self.assertIs(message, self.next_sign())

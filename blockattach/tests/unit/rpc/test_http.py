@@ -1,4 +1,4 @@
-"""The bus over HTTP, server by server: the contract, and what only this driver promises."""
+"""HTTP driver of the bus: the contract, and behavior of this driver alone."""
 import concurrent.futures
 import contextlib
 import socket
@@ -26,7 +26,7 @@ RESET = 200
 
 
 class HttpDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
-    """Deadlines travel here as everywhere."""
+    """Contract of deadlines over HTTP."""
 
     def setUp(self) -> None:
         self.url = f'http:///{uuid.uuid4().hex}'
@@ -34,19 +34,19 @@ class HttpDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
 
 
 class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
-    """Our driver does what RabbitMQ's does, but for what a queue is needed for."""
+    """Contract of the bus over HTTP, and behavior without queues."""
 
     def setUp(self) -> None:
         self.url = f'http:///{uuid.uuid4().hex}'
         super().setUp()
 
-    def test_a_cast_to_nobody_is_an_error_at_once(self) -> None:
+    def test_cast_without_server_raises_at_once(self) -> None:
         for client in (self.client('one'), self.client()):
             with self.assertRaises(errors.ServiceUnreachable) as caught:
                 client.note(self.ctxt, 1)
             self.assertIn('no server listens', str(caught.exception))
 
-    def test_two_urls_do_not_hear_each_other(self) -> None:
+    def test_transports_of_different_urls_separate(self) -> None:
         endpoint, stranger = probe.ProbeEndpoint(), probe.ProbeEndpoint()
         other = self.make_bus(f'http:///{uuid.uuid4().hex}')
         self.serve(endpoint)
@@ -58,30 +58,30 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
         self.assertEqual('there', self.heard(stranger))
         self.assertTrue(endpoint.heard.empty() and stranger.heard.empty())
 
-    def test_an_answer_that_is_no_plain_data_is_an_error_at_once(self) -> None:
+    def test_answer_not_serializable_raises_at_once(self) -> None:
         self.serve(probe.ProbeEndpoint())
         with (self.assertLogs('blockattach.platform.rpc.oslo_drivers', 'ERROR'),
               self.assertRaises(errors.BackendUncertain)):
             self.client('one').echo(self.ctxt, 'no data')
 
-    def test_what_is_too_large_fails_at_the_sender(self) -> None:
+    def test_too_large_message_fails_at_sender(self) -> None:
         self.serve(probe.ProbeEndpoint())
         with self.assertRaises(ValueError):
             self.client('one').echo(self.ctxt, 'x' * 2 ** 24)
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
 
-    def test_a_large_message_goes_both_ways(self) -> None:
+    def test_large_message_sent_and_answered(self) -> None:
         self.serve(probe.ProbeEndpoint())
         value = 'x' * 2 ** 23
         self.assertEqual(['probe', value], self.client('one').echo(self.ctxt, value))
 
-    def test_a_closed_bus_takes_nothing(self) -> None:
+    def test_closed_bus_unreachable(self) -> None:
         client = self.client('one')
         self.bus.close()
         self.assert_unreachable(client)
         self.bus.close()
 
-    def test_closing_stops_its_servers_when_they_have_answered(self) -> None:
+    def test_close_waits_for_running_call(self) -> None:
         other, endpoint = self.make_bus(), probe.ProbeEndpoint()
         self.serve(endpoint, bus=other)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -94,8 +94,8 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
             self.assertTrue(call.result(probe.LIMIT))
         self.assert_unreachable(self.client('one'))
 
-    def test_a_server_may_stop_while_all_send_to_it(self) -> None:
-        """What was not refused is done, and once."""
+    def test_stop_during_casts_loses_and_repeats_none(self) -> None:
+        """Each accepted cast is handled exactly once."""
         endpoint = probe.ProbeEndpoint()
         server = self.serve(endpoint)
         client = self.client('one')
@@ -120,14 +120,14 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
         self.assertEqual(taken, sorted(endpoint.heard.get() for _ in taken))
         self.assertTrue(endpoint.heard.empty())
 
-    def test_it_carries_no_notifications(self) -> None:
+    def test_notifications_not_supported(self) -> None:
         driver = self.bus._transport._driver
         for ask in (lambda: driver.send_notification(None, {}, {}, 2.0),
                     lambda: driver.listen_for_notifications([], None, 1, None)):
             with self.assertRaisesRegex(base.TransportDriverError, 'not support notifications'):
                 ask()
 
-    def test_there_is_no_broker_to_be_reached(self) -> None:
+    def test_broker_probe_not_needed(self) -> None:
         conf = bus_contract.private_conf()
         found = transport.BrokerProbe(conf, self.bus._transport, self.settings, self.url)
         self.assertFalse(found.needed)
@@ -136,7 +136,7 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 
 
 class AddressTest(http_peers.SiteTestCase, unittest.TestCase):
-    """Where it listens, and where it sends to."""
+    """Addresses to listen on and to send to."""
 
     def serve_at(self, *listen: Any, advertise: Any = None) -> endpoints.Endpoint:
         url = f'http:///{uuid.uuid4().hex}'
@@ -147,43 +147,43 @@ class AddressTest(http_peers.SiteTestCase, unittest.TestCase):
         found, = self.store.find(self.topic, url)
         return found
 
-    def test_it_sends_to_others_encrypted_only(self) -> None:
+    def test_unencrypted_call_to_other_host_refused(self) -> None:
         for host in ('192.0.2.1', 'storage.example.org', 'localhost'):
             self.store.register(self.topic, host, endpoints.Endpoint(host, 1, 'x'))
             with self.subTest(host), self.assertRaises(errors.ConfigurationError):
                 self.client(host).hurry(self.ctxt)
 
-    def test_it_listens_where_its_site_says(self) -> None:
+    def test_server_listens_on_configured_address(self) -> None:
         found = self.serve_at('127.0.0.2', 0)
         self.assertEqual(('127.0.0.2', None), (found.host, found.fingerprint))
 
-    def test_it_says_where_others_reach_it(self) -> None:
+    def test_server_registers_advertised_address(self) -> None:
         found = self.serve_at('0.0.0.0', 0, advertise=('127.0.0.3', 0))
         self.assertEqual(('127.0.0.3', None), (found.host, found.fingerprint))
 
-    def test_an_url_does_not_say_where(self) -> None:
+    def test_address_in_url_rejected(self) -> None:
         bus = self.make_bus('http://127.0.0.1:0/here')
         with self.assertRaisesRegex(errors.ConfigurationError, 'rpc. listen'):
             self.serve(probe.ProbeEndpoint(), bus=bus)
 
-    def test_an_address_that_is_taken_is_an_error(self) -> None:
+    def test_listen_on_used_address_refused(self) -> None:
         self.serve(probe.ProbeEndpoint())
         found, = self.store.find(self.topic)
         with self.assertRaisesRegex(errors.ConfigurationError, f'127.0.0.1:{found.port}'):
             self.serve_at('127.0.0.1', found.port)
 
-    def test_an_url_in_use_has_its_site_already(self) -> None:
+    def test_second_site_for_url_rejected(self) -> None:
         with self.assertRaises(ValueError):
             self.provide(self.url, self.own)
 
 
 class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, unittest.TestCase):
-    """The contract, encrypted: the address is a name, and who knows where that leads."""
+    """Contract of the bus over HTTPS, with an advertised host name."""
 
     more = {'advertise': ('localhost', 0)}
 
     def captured(self, run: Callable[[], None]) -> bytes:
-        """What a client sends to where it believes the server."""
+        """Return the bytes that a client sends to the address of a server."""
         peer = http_peers.Peer(lambda spoken: seen.append(spoken.socket.recv(65536)))
         self.addCleanup(peer.cut)
         seen: list[bytes] = []
@@ -195,7 +195,7 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
         self.store.register(self.topic, 'one', real)
         return seen[0]
 
-    def test_nothing_can_be_read_on_the_way(self) -> None:
+    def test_call_sent_encrypted(self) -> None:
         self.serve(probe.ProbeEndpoint())
 
         def send() -> None:
@@ -208,7 +208,7 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
         self.assertNotIn(b'credential', seen)
         self.assertNotIn(b'rpc', seen)
 
-    def test_somebody_elses_certificate_is_refused_before_anything_is_sent(self) -> None:
+    def test_wrong_certificate_refused_before_sending(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
         real, = self.store.find(self.topic, 'one')
@@ -218,7 +218,7 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
         self.assertIn('certificate', str(caught.exception))
         self.assertEqual([], endpoint.contexts)
 
-    def test_connections_that_are_reset_at_once_harm_no_other(self) -> None:
+    def test_reset_connections_delay_no_other_call(self) -> None:
         self.serve(probe.ProbeEndpoint())
         found, = self.store.find(self.topic)
         for _ in range(RESET):
@@ -227,7 +227,7 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
 
-    def test_who_does_not_encrypt_is_not_heard(self) -> None:
+    def test_unencrypted_request_refused(self) -> None:
         self.serve(probe.ProbeEndpoint())
         raw = http_peers.RawCaller(self.store, self.topic, self.clock, self.own)
         with contextlib.suppress(OSError):
@@ -236,7 +236,7 @@ class TlsBusTest(bus_contract.WithoutBrokerContract, http_peers.SiteTestCase, un
 
 
 class LookupTest(http_peers.SiteTestCase, unittest.TestCase):
-    """A directory is asked seldom, and no server is missed."""
+    """Cached lookups of servers in the directory."""
 
     def asked_for(self, calls: int = 1) -> int:
         before = self.store.asked
@@ -244,13 +244,13 @@ class LookupTest(http_peers.SiteTestCase, unittest.TestCase):
             self.client('one').echo(self.ctxt, 1)
         return self.store.asked - before
 
-    def test_it_is_asked_once_in_a_while(self) -> None:
+    def test_directory_lookup_cached(self) -> None:
         self.serve(probe.ProbeEndpoint())
         self.assertEqual(1, self.asked_for(calls=10))
         self.clock.advance(endpoints.FRESH_SECONDS)
         self.assertEqual(1, self.asked_for(calls=10))
 
-    def test_a_server_that_has_moved_is_found_at_once(self) -> None:
+    def test_moved_server_found_at_once(self) -> None:
         first = self.serve(probe.ProbeEndpoint())
         self.asked_for()
         first.stop()
@@ -258,12 +258,12 @@ class LookupTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(['moved', 1], self.client('one').echo(self.ctxt, 1))
         self.assertEqual(0, self.asked_for())
 
-    def test_one_that_comes_is_found_at_once(self) -> None:
+    def test_new_server_found_at_once(self) -> None:
         self.assert_unreachable(self.client('one'))
         self.serve(probe.ProbeEndpoint())
         self.asked_for()
 
-    def test_members_of_one_name_share_its_calls(self) -> None:
+    def test_servers_of_same_name_share_calls(self) -> None:
         members = [probe.ProbeEndpoint(str(number)) for number in range(3)]
         for member in members:
             self.serve(member, bus=self.make_bus())
@@ -272,9 +272,9 @@ class LookupTest(http_peers.SiteTestCase, unittest.TestCase):
 
 
 class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
-    """One that does not have the message, and one that may."""
+    """Choice of another server when one cannot be reached or does not answer."""
 
-    def test_one_that_is_gone_is_passed_over(self) -> None:
+    def test_call_passes_over_unreachable_server(self) -> None:
         gone = http_peers.Peer()
         gone.end()
         self.store.register(self.topic, 'gone', gone.endpoint)
@@ -285,8 +285,8 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
             self.client('gone').hurry(self.ctxt)
         self.assertIn('Connection refused', str(caught.exception))
 
-    def test_call_to_nobody_repeated_after_growing_pauses(self) -> None:
-        """Certainly nothing was done, so no caller waits for a heartbeat."""
+    def test_call_without_server_repeated_with_backoff(self) -> None:
+        """The call was certainly not handled, so it is repeated at once without heartbeats."""
         client = self.client('one', self.make_bus(clock=self.clock))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(client.persist, self.ctxt)
@@ -301,7 +301,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
                 call.result(probe.LIMIT)
         self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
 
-    def test_a_fanout_reaches_those_that_are_there(self) -> None:
+    def test_fanout_reaches_remaining_servers(self) -> None:
         gone = http_peers.Peer()
         gone.end()
         self.store.register(self.topic, 'gone', gone.endpoint)
@@ -312,7 +312,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(1, len(logs.records))
         self.assertEqual('all', self.heard(endpoint))
 
-    def test_a_fanout_is_not_held_up_by_one_that_does_not_answer(self) -> None:
+    def test_fanout_sent_concurrently(self) -> None:
         meeting = threading.Barrier(2)
 
         def answer(spoken: http_peers.Spoken) -> None:
@@ -326,7 +326,7 @@ class OtherServerTest(http_peers.SiteTestCase, unittest.TestCase):
         with self.assertNoLogs('blockattach.platform.rpc.http', 'WARNING'):
             self.client().announce(self.ctxt, 'all')
 
-    def test_one_that_may_have_it_is_not_passed_over(self) -> None:
+    def test_unanswered_call_not_sent_to_other_server(self) -> None:
         silent = http_peers.Peer(http_peers.Spoken.hear)
         self.addCleanup(silent.cut)
         endpoint = probe.ProbeEndpoint()

@@ -1,4 +1,4 @@
-"""Calls that go straight to their server, and everything else by the transport."""
+"""Calls over HTTP straight to their server, beside another transport."""
 import unittest
 import uuid
 from typing import Any
@@ -13,14 +13,17 @@ from blockattach.tests.unit.rpc import probe
 
 
 class DirectCase(http_peers.SiteTestCase):
-    """Buses whose calls go over HTTP, and those of processes that know nothing of that."""
+    """Test case with buses that call over HTTP, and older ones that do not."""
 
     def setUp(self) -> None:
         self.by = f'inproc://{uuid.uuid4().hex}/'
         super().setUp()
 
     def make_bus(self, url: str | None = None, **more: Any) -> transport.Bus:
-        """:param url: where everything but calls goes"""
+        """Build a bus that calls over HTTP.
+
+        :param url: the transport of all messages other than calls
+        """
         direct = transport.build_transport(bus_contract.private_conf(), self.url)
         return super().make_bus(url or self.by, direct=direct, **more)
 
@@ -29,19 +32,19 @@ class DirectCase(http_peers.SiteTestCase):
 
 
 class DirectContractTest(bus_contract.BusContract, DirectCase, unittest.TestCase):
-    """It is a bus like any other."""
+    """Contract of a bus whose calls go over HTTP."""
 
 
 class DirectTest(DirectCase, unittest.TestCase):
-    """Which way a message goes."""
+    """Choice between HTTP and the transport."""
 
-    def test_a_call_does_not_need_the_transport(self) -> None:
+    def test_call_sent_over_http(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint, bus=self.make_bus('inproc://elsewhere/'))
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
         self.assertEqual(['probe', 1], self.client().echo(self.ctxt, 1))
 
-    def test_casts_and_fanouts_go_by_it(self) -> None:
+    def test_cast_and_fanout_sent_over_transport(self) -> None:
         near, far = probe.ProbeEndpoint(), probe.ProbeEndpoint()
         self.serve(far, bus=self.make_bus('inproc://elsewhere/'))
         self.serve(near)
@@ -50,24 +53,24 @@ class DirectTest(DirectCase, unittest.TestCase):
         self.assertEqual([1, 2], [self.heard(near), self.heard(near)])
         self.assertTrue(far.heard.empty())
 
-    def test_a_server_at_no_address_is_called_by_it(self) -> None:
+    def test_server_without_address_called_over_transport(self) -> None:
         self.serve(probe.ProbeEndpoint(), bus=self.make_older())
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
         self.client('one').hurry(self.ctxt)
 
-    def test_and_it_is_heard_from_processes_that_do_not_call_directly(self) -> None:
+    def test_server_with_address_answers_older_client(self) -> None:
         self.serve(probe.ProbeEndpoint())
         self.assertEqual(['probe', 1], self.client('one', self.make_older()).echo(self.ctxt, 1))
 
-    def test_one_that_refuses_is_called_by_it(self) -> None:
-        """Its address is that of an earlier start, or of nobody."""
+    def test_unreachable_address_called_over_transport(self) -> None:
+        """The registered address is left from an earlier start."""
         gone = http_peers.Peer()
         gone.end()
         self.store.register(self.topic, 'one', gone.endpoint)
         self.serve(probe.ProbeEndpoint(), bus=self.make_older())
         self.assertEqual(['probe', 1], self.client('one').echo(self.ctxt, 1))
 
-    def test_one_that_may_have_it_is_not_called_again(self) -> None:
+    def test_unanswered_call_not_repeated_over_transport(self) -> None:
         silent = http_peers.Peer(http_peers.Spoken.hear)
         self.addCleanup(silent.cut)
         self.store.register(self.topic, 'one', silent.endpoint)
@@ -79,8 +82,8 @@ class DirectTest(DirectCase, unittest.TestCase):
         self.assertEqual(1, silent.end())
         self.assertEqual([], endpoint.contexts)
 
-    def test_but_what_may_be_done_twice_is(self) -> None:
-        """The process dies with the call, and the next one listens at no address."""
+    def test_repeatable_call_repeated_over_transport(self) -> None:
+        """The process dies with the call, and the next one has no address."""
         def die(spoken: http_peers.Spoken) -> None:
             spoken.hear()
             dying.cut()
