@@ -28,7 +28,7 @@ BUGS = (
         'if not answer.proof:\n',
         'an answer is that of who has the key', 'P7',
         f'{_TESTS}.test_http_client.ClientTest.'
-        'test_a_forged_answer_is_not'),
+        'test_forged_answer_uncertain'),
     Bug('a_key_for_everything', 'platform/rpc/http/server.py',
         '            trust.check_topic(key, request.topic)\n',
         '',

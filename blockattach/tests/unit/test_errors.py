@@ -1,4 +1,4 @@
-"""The tree of errors: drawn as it is, and each known by a code."""
+"""Error classes: their documented tree, codes and fields."""
 import importlib
 import inspect
 import re
@@ -16,7 +16,7 @@ FIELDS = {name: f'<{name}>' for name in (
 
 
 def drawn():
-    """Class to parent, as the pictures at the top of the modules show it."""
+    """Return the parent of each class as the docstrings of the modules draw it."""
     found, path = {}, {}
     for line in ''.join(sys.modules[name].__doc__ for name in errors.MODULES).splitlines():
         match = re.match(r'^    (?P<lines>[│├└─ ]*)(?P<names>[A-Z].*)$', line)
@@ -33,14 +33,14 @@ def drawn():
 
 class TreeTest(unittest.TestCase):
 
-    def test_every_class_is_drawn_where_it_stands(self):
+    def test_documented_tree_matches_classes(self):
         actual = {name: kind.__base__.__name__ for name, kind in CLASSES.items()
                   if kind is not errors.BlockattachError}
         picture = drawn()
         picture.pop('BlockattachError', None)
         self.assertEqual(actual, picture)
 
-    def test_every_class_has_a_code_of_its_own(self):
+    def test_each_class_has_own_code(self):
         codes = {}
         for name, kind in CLASSES.items():
             self.assertIn('code', vars(kind), f'{name} has the code of its parent')
@@ -51,7 +51,7 @@ class TreeTest(unittest.TestCase):
 
 class FieldsTest(unittest.TestCase):
 
-    def test_fields_fill_the_text_and_survive(self):
+    def test_fields_fill_text(self):
         for name, kind in CLASSES.items():
             with self.subTest(name):
                 made = kind(**FIELDS)
@@ -59,20 +59,20 @@ class FieldsTest(unittest.TestCase):
                 self.assertEqual(kind.text % FIELDS, str(made))
                 self.assertEqual((str(made),), made.args)
 
-    def test_it_can_be_rebuilt_from_what_the_bus_carries(self):
+    def test_error_rebuilt_from_args_and_kwargs(self):
         for name, kind in CLASSES.items():
             with self.subTest(name):
                 made = kind(**FIELDS)
                 again = kind(*made.args, **made.kwargs)
                 self.assertEqual((str(made), made.kwargs), (str(again), again.kwargs))
 
-    def test_a_text_may_be_given_whole(self):
+    def test_error_with_whole_text(self):
         self.assertEqual('100% said', str(errors.BackendRefused('100% said')))
 
-    def test_a_missing_field_is_a_mistake_of_ours(self):
+    def test_missing_field_raises_key_error(self):
         self.assertRaises(KeyError, errors.VolumeNotFound)
 
-    def test_what_is_uncertain(self):
+    def test_uncertain_error_classes(self):
         self.assertEqual({'BackendUncertain', 'DatabaseNotWritable', 'DatabaseUnavailable',
                           'GlanceUnavailable', 'OutcomeUnknown', 'ServiceUnreachable',
                           'StorageUnavailable'},

@@ -1,4 +1,4 @@
-"""What a log line looks like."""
+"""Format of log lines."""
 import io
 import json
 import logging
@@ -15,17 +15,17 @@ from blockattach.platform import log
 
 class FieldsTest(unittest.TestCase):
 
-    def test_identifiers_stand_behind_the_sentence(self):
+    def test_fields_rendered_as_key_value(self):
         self.assertEqual(' volume_id=v host=h@b', str(log.fields(volume_id='v', host='h@b')))
 
-    def test_they_are_rendered_when_the_line_is_written(self):
+    def test_fields_rendered_lazily(self):
         class Value:
             def __str__(self):
                 raise AssertionError
 
         log.fields(value=Value())
 
-    def test_text_from_outside_makes_no_second_line(self):
+    def test_field_with_line_break_escaped(self):
         for text in ('h\n2026 ERROR all is lost', 'a\rb', 'a\x1b[2Jb', 'a\u2028b', 'a\x85b'):
             with self.subTest(text=text):
                 line = str(log.fields(host=text))
@@ -34,14 +34,14 @@ class FieldsTest(unittest.TestCase):
 
 
 class StepTest(unittest.TestCase):
-    """A state that changed, within a request and without."""
+    """Steps logged within a request and without one."""
 
     def setUp(self):
         super().setUp()
         self.logger = logging.getLogger(f'{__name__}.step')
 
     def step(self, **identifiers):
-        """The level, and what was logged."""
+        """Log a step and return its level and its message."""
         with self.assertLogs(self.logger, 'DEBUG') as logged:
             log.step(self.logger, 'Volume deleted', **identifiers)
         [record] = logged.records
@@ -49,7 +49,7 @@ class StepTest(unittest.TestCase):
         return record.levelname, record.getMessage()
 
     def within(self, *steps):
-        """What the line of a request says of them."""
+        """Log steps within a request and return the fields for its line."""
         noted = log.Noted()
         noted.begin()
         try:
@@ -59,30 +59,30 @@ class StepTest(unittest.TestCase):
             noted.end()
         return noted.as_json()
 
-    def test_without_a_request_it_is_a_line_of_its_own(self):
+    def test_step_without_request_logged_as_info(self):
         self.assertEqual(('INFO', 'Volume deleted volume_id=v size_gb=3'),
                          self.step(volume_id='v', size_gb=3))
 
-    def test_a_request_takes_over_what_it_is_about(self):
+    def test_request_line_has_ids_of_steps(self):
         self.assertEqual({'volume_id': 'v', 'attachment_id': 'a', 'reason': 'x'}, self.within(
             {'volume_id': 'v', 'instance_uuid': None, 'size_gb': 3},
             {'volume_id': 'v', 'attachment_id': 'a', 'reason': OSError('x')}))
         self.assertEqual('INFO', self.step()[0])
 
-    def test_it_takes_over_every_kind_of_id(self):
+    def test_request_line_has_each_kind_of_id(self):
         ids = {name: 'x' for name in log.FIELDS if name.endswith(('_id', '_uuid', '_volid'))}
         self.assertIn('volume_id', ids)
         self.assertEqual(ids, self.within(ids))
 
-    def test_several_values_stand_beside_each_other(self):
+    def test_request_line_joins_values(self):
         self.assertEqual({'volume_id': 'v,w'}, self.within(
             {'volume_id': 'v'}, {'volume_id': 'w'}, {'volume_id': 'v'}))
 
-    def test_many_values_make_no_endless_line(self):
+    def test_request_line_length_limited(self):
         found = self.within(*({'volume_id': f'{number:036}'} for number in range(100)))
         self.assertLess(len(found['volume_id']), 500)
 
-    def test_it_takes_over_what_is_logged_at_another_level_as_well(self):
+    def test_request_line_has_ids_of_suppressed_steps(self):
         noted = log.Noted()
         noted.begin()
         self.addCleanup(noted.end)
@@ -94,10 +94,10 @@ class StepTest(unittest.TestCase):
 
 
 class JsonTest(unittest.TestCase):
-    """With ``use_json``."""
+    """Log lines in JSON, with ``use_json``."""
 
     def written(self, sentence, *arguments):
-        """What two handlers write of one line: as JSON, and as text."""
+        """Return one record as written in JSON and as text."""
         logger = logging.Logger('blockattach.x')
         streams = []
         for formatter in (log.JsonFormatter(), logging.Formatter()):
@@ -108,7 +108,7 @@ class JsonTest(unittest.TestCase):
         logger.warning(sentence, *arguments)
         return [stream.getvalue() for stream in streams]
 
-    def test_fields_stand_by_their_names(self):
+    def test_json_line_has_fields_by_name(self):
         line, text = self.written('Volume created%s', log.fields(
             volume_id='v', size_gb=3, pool=None, seconds=1.5, done=True, cause=OSError('x')))
         self.assertEqual(1, line.count('\n'))
@@ -119,13 +119,13 @@ class JsonTest(unittest.TestCase):
                          (entry['message'], entry['levelname'], entry['name']))
         self.assertIn('Volume created volume_id=v size_gb=3', text)
 
-    def test_the_rest_of_the_sentence_stays(self):
+    def test_json_message_excludes_fields(self):
         line, _ = self.written('Cannot %s: %s%s', 'attach', 7, log.fields(host='h\nx'))
         entry = json.loads(line)
         self.assertEqual(('Cannot attach: 7', {'host': 'h\nx'}),
                          (entry['message'], entry['fields']))
 
-    def test_lines_of_others(self):
+    def test_json_line_of_other_loggers(self):
         for sentence, arguments, message in (
                 ('x', (), 'x'), ('x %s', ('y',), 'x y'), ('x %(a)s', ({'a': 1},), 'x 1')):
             with self.subTest(sentence=sentence):
@@ -135,7 +135,7 @@ class JsonTest(unittest.TestCase):
 
 class LevelsTest(unittest.TestCase):
 
-    def test_debug_does_not_make_libraries_write_what_clients_have_written(self):
+    def test_debug_keeps_levels_of_chatty_libraries(self):
         conf = cfg.ConfigOpts()
         log.register(conf)
         conf(['--debug'], default_config_files=[], default_config_dirs=[])
@@ -144,7 +144,7 @@ class LevelsTest(unittest.TestCase):
 
 
 class LineTest(unittest.TestCase):
-    """As text: what oslo.log would write."""
+    """Log lines as text, compared with oslo.log."""
 
     def setUp(self):
         self.conf = cfg.ConfigOpts()
@@ -157,7 +157,7 @@ class LineTest(unittest.TestCase):
 
     @staticmethod
     def records():
-        """Anew for each formatter: they leave things in a record."""
+        """Yield new records, because formatters modify them."""
         fields = log.fields(volume_id='v', host='a\nb')
         try:
             raise OSError('gone')
@@ -196,7 +196,7 @@ class LineTest(unittest.TestCase):
             # For the handler to write.
             return repr(error)
 
-    def test_it_is_the_line_of_oslo_log(self):
+    def test_line_equals_oslo_log(self):
         for caller in ({}, {'user_id': 'u', 'project_id': 'p'},
                        {'global_request_id': 'req-3', 'domain_id': 'd', 'user_domain_id': 'ud',
                         'project_domain_id': 'pd', 'system_scope': 'all', 'user_name': 'n'},
@@ -205,17 +205,17 @@ class LineTest(unittest.TestCase):
                 context.RequestContext(request_id='req-1', **caller)
                 self.check()
 
-    def test_what_there_is_not_leaves_no_mark(self):
+    def test_line_omits_missing_values(self):
         context.RequestContext(request_id='req-1')
         ours = self.formatters()[1]
         for record in self.records():
             self.assertNotIn('None', self.written(ours, record))
 
-    def test_without_a_caller(self):
+    def test_line_without_context_equals_oslo_log(self):
         with futures.ThreadPoolExecutor(1) as new_thread:
             new_thread.submit(self.check).result()
 
-    def test_whatever_the_formats_ask_for(self):
+    def test_line_with_configured_format_equals_oslo_log(self):
         context.RequestContext(request_id='req-1', user_id='u', roles=['member'])
         for option, value in (
                 ('logging_context_format_string', '%(isotime)s %(user_name)s %(message)s'),

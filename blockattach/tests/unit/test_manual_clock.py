@@ -1,4 +1,4 @@
-"""The clock that tests move."""
+"""Manual clock for tests."""
 import datetime
 import threading
 import unittest
@@ -14,7 +14,7 @@ class ManualClockTest(unittest.TestCase):
         self.answers = []
 
     def waiter(self, seconds):
-        """A thread that waits for this clock."""
+        """Start a thread that waits for the clock."""
         thread = threading.Thread(
             target=lambda: self.answers.append(self.clock.wait(self.event, seconds)))
         self.addCleanup(thread.join)
@@ -23,16 +23,16 @@ class ManualClockTest(unittest.TestCase):
         self.assertTrue(self.clock.until_waiting())
         return thread
 
-    def test_it_stands(self):
+    def test_clock_does_not_advance_by_itself(self):
         self.assertEqual((self.clock.utcnow(), self.clock.monotonic()),
                          (datetime.datetime(2026, 1, 1), 0))
 
-    def test_both_times_move_together(self):
+    def test_advance_moves_both_times(self):
         self.clock.advance(61.5)
         self.assertEqual((datetime.datetime(2026, 1, 1, 0, 1, 1, 500000), 61.5),
                          (self.clock.utcnow(), self.clock.monotonic()))
 
-    def test_a_waiting_thread_wakes_when_its_time_has_passed(self):
+    def test_wait_ends_at_timeout(self):
         thread = self.waiter(60)
         self.clock.advance(59)
         self.assertEqual([], self.answers)
@@ -40,15 +40,15 @@ class ManualClockTest(unittest.TestCase):
         thread.join()
         self.assertEqual([False], self.answers)
 
-    def test_a_waiting_thread_wakes_when_the_event_comes(self):
+    def test_wait_ends_with_event(self):
         thread = self.waiter(60)
         self.event.set()
         thread.join()
         self.assertEqual([True], self.answers)
 
-    def test_what_came_before_is_not_waited_for(self):
+    def test_wait_for_set_event_returns_at_once(self):
         self.event.set()
         self.assertTrue(self.clock.wait(self.event, 60))
 
-    def test_nobody_waits(self):
+    def test_until_waiting_without_waiters_is_false(self):
         self.assertFalse(self.clock.until_waiting(seconds=0))

@@ -1,4 +1,4 @@
-"""Ports of tests that run side by side: each is given once."""
+"""Ports for tests that run in parallel."""
 import os
 import socket
 import subprocess
@@ -24,17 +24,17 @@ class PortsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, 'ports')
 
-    def test_each_is_given_once(self):
+    def test_each_port_given_once(self):
         given = [ports.free_port() for _ in range(50)] + [*ports.neighbours(3)]
         self.assertEqual(53, len(set(given)))
         for port in given:
             socket.create_server((ports.LOOPBACK, port)).close()
 
-    def test_what_the_system_gives_away_is_none_of_them(self):
+    def test_ports_below_ephemeral_range(self):
         with socket.create_server((ports.LOOPBACK, 0)) as any_server:
             self.assertLess(ports.free_port(), any_server.getsockname()[1])
 
-    def test_what_another_process_was_given_is_its_own_until_it_ends(self):
+    def test_ports_of_other_process_reserved_until_it_ends(self):
         first = ports.neighbours(4)[0]
         holder = subprocess.Popen([sys.executable, '-c', HOLDER, str(first), self.path], text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -50,7 +50,7 @@ class PortsTest(unittest.TestCase):
         self.assertEqual({*range(first, first + 4)} - {ours},
                          {made.take(1)[0] for _ in range(3)})
 
-    def test_one_that_somebody_listens_on_is_passed_over(self):
+    def test_port_in_use_skipped(self):
         first = ports.neighbours(2)[0]
         made = ports.Ports(first, first + 2, self.path)
         with socket.create_server((ports.LOOPBACK, first)):

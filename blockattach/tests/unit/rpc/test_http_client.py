@@ -1,4 +1,4 @@
-"""What a client of the HTTP bus believes, and when it sends again."""
+"""Client of the HTTP bus: verification of answers, and repeated sending."""
 import concurrent.futures
 import contextlib
 import socket
@@ -25,12 +25,12 @@ BODY = wire.encode({'result': 'forged', 'failure': None})
 
 
 def cut(spoken: Spoken) -> None:
-    """End a connection as a process does that dies."""
+    """Reset a connection as a dying process does."""
     spoken.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 
 
 class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
-    """A client and one who answers by hand."""
+    """Client with a peer that answers by scripts."""
 
     def peer(self, *scripts: Any) -> http_peers.Peer:
         peer = http_peers.Peer(*scripts)
@@ -40,7 +40,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         return peer
 
     def assert_uncertain(self, *scripts: Any, reason: str = '') -> None:
-        """Sent once, and nobody knows what became of it."""
+        """Check that a call is sent once and ends as uncertain."""
         peer = self.peer(*scripts)
         try:
             with self.assertRaises(errors.ServiceUnreachable) as caught:
@@ -54,12 +54,12 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             peer.cut()
             self.store.withdraw(self.topic, 'one', peer.endpoint)
 
-    def test_an_answer_is_believed(self) -> None:
+    def test_proved_answer_returned(self) -> None:
         peer = self.peer(lambda spoken: spoken.answer('proved'))
         self.assertEqual('proved', self.client('one').echo(self.ctxt, 1))
         self.assertEqual(1, peer.end())
 
-    def test_a_forged_answer_is_not(self) -> None:
+    def test_forged_answer_uncertain(self) -> None:
         def forge(shown: int, **wrong: Any) -> Any:
             def script(spoken: Spoken) -> None:
                 values = {'key': self.own, 'nonce': spoken.hear().nonce, 'status': shown,
@@ -73,13 +73,13 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             with self.subTest(script):
                 self.assert_uncertain(script)
 
-    def test_an_answer_without_a_proof_is_not_believed(self) -> None:
+    def test_answer_without_proof_uncertain(self) -> None:
         for status in (200, 202, 400, 401, 403, 421):
             with self.subTest(status):
                 self.assert_uncertain(lambda spoken, status=status: (
                     spoken.hear(), spoken.say(wire.answer(status, BODY))))
 
-    def test_an_answer_that_is_none(self) -> None:
+    def test_malformed_answer_uncertain(self) -> None:
         for data in (b'garbage', b'HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n',
                      b'HTTP/1.1 200 OK\r\n\r\n', b'HTTP/1.1 100 Continue\r\n\r\n',
                      b'HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n',
@@ -88,12 +88,12 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             with self.subTest(data[:60]):
                 self.assert_uncertain(lambda spoken, data=data: (spoken.hear(), spoken.say(data)))
 
-    def test_a_proved_answer_that_says_nothing(self) -> None:
+    def test_proved_answer_of_unknown_status_uncertain(self) -> None:
         for status in (202, 400, 503):
             with self.subTest(status):
                 self.assert_uncertain(lambda spoken, status=status: spoken.answer(1, status))
 
-    def test_a_refusal_that_is_proved_is_believed(self) -> None:
+    def test_proved_refusal_is_not_reached(self) -> None:
         for status in (421, 403):
             peer = self.peer(lambda spoken, status=status: spoken.answer(1, status))
             with self.assertRaises(errors.ServiceUnreachable) as caught:
@@ -102,7 +102,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             self.assertEqual(1, peer.end())
             self.store.withdraw(self.topic, 'one', peer.endpoint)
 
-    def test_refusal_of_a_full_server_certain(self) -> None:
+    def test_refusal_of_full_server_is_not_reached(self) -> None:
         """The server answered before reading a request, so the answer has no proof."""
         peer = self.peer(lambda spoken: spoken.say(wire.answer(503, closes=True)))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
@@ -131,7 +131,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
                 waits.advance(self.settings.call_timeout)
         self.assertEqual(3, peer.end())
 
-    def test_an_answer_that_is_cut(self) -> None:
+    def test_truncated_answer_uncertain(self) -> None:
         def after(length: int) -> Any:
             def script(spoken: Spoken) -> None:
                 nonce = spoken.hear().nonce
@@ -143,17 +143,17 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             with self.subTest(length):
                 self.assert_uncertain(after(length))
 
-    def test_a_server_that_dies_at_work(self) -> None:
+    def test_reset_during_call_uncertain(self) -> None:
         self.assert_uncertain(lambda spoken: (spoken.hear(), cut(spoken)))
 
-    def test_a_request_that_cannot_be_sent_whole_is_not_there(self) -> None:
+    def test_partly_sent_request_is_not_reached(self) -> None:
         peer = self.peer(lambda spoken: (spoken.socket.recv(1), cut(spoken)))
         with self.assertRaises(errors.ServiceUnreachable) as caught:
             self.client('one').echo(self.ctxt, LARGE)
         self.assertIsInstance(caught.exception.__cause__, ends.NotReached)
         self.assertEqual(1, peer.end())
 
-    def test_a_kept_connection_that_breaks_before_all_was_sent_is_replaced(self) -> None:
+    def test_kept_connection_reset_before_request_sent_replaced(self) -> None:
         peer = self.peer(
             lambda spoken: (spoken.answer('first'), spoken.socket.recv(1), cut(spoken)),
             lambda spoken: spoken.answer('second'))
@@ -161,7 +161,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual('second', self.client('one').echo(self.ctxt, LARGE))
         self.assertEqual(2, peer.end())
 
-    def test_a_kept_connection_that_breaks_after_that_is_not(self) -> None:
+    def test_kept_connection_reset_after_request_sent_uncertain(self) -> None:
         peer = self.peer(lambda spoken: (spoken.answer('first'), spoken.hear()))
         self.client('one').echo(self.ctxt, 1)
         with self.assertRaises(errors.ServiceUnreachable):
@@ -169,7 +169,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(1, peer.end())
         self.assertEqual(2, peer.requests.qsize())
 
-    def test_an_idle_connection_that_was_closed_is_no_error(self) -> None:
+    def test_closed_idle_connection_replaced(self) -> None:
         closed = threading.Event()
         peer = self.peer(lambda spoken: (spoken.answer(1), spoken.socket.close(), closed.set()),
                          lambda spoken: spoken.answer(2))
@@ -178,7 +178,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(2, self.client('one').echo(self.ctxt, 1))
         self.assertEqual(2, peer.end())
 
-    def test_what_comes_unasked_ends_a_connection(self) -> None:
+    def test_unexpected_data_closes_idle_connection(self) -> None:
         kept, said = threading.Event(), threading.Event()
         peer = self.peer(lambda spoken: (spoken.answer(1), kept.wait(polling.LIMIT),
                                          spoken.say(b' '), said.set(), spoken.socket.recv(1)),
@@ -189,7 +189,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual(2, self.client('one').echo(self.ctxt, 1))
         self.assertEqual(2, peer.end())
 
-    def test_a_connection_is_kept_for_a_while(self) -> None:
+    def test_idle_connection_kept_until_timeout(self) -> None:
         peer = self.peer(lambda spoken: (spoken.answer(1), spoken.answer(2),
                                          spoken.socket.recv(1)),
                          lambda spoken: spoken.answer(3))
@@ -198,7 +198,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             self.assertEqual(number, self.client('one').echo(self.ctxt, 1))
         self.assertEqual(2, peer.end())
 
-    def test_heartbeats_are_no_answer(self) -> None:
+    def test_answer_after_heartbeats_returned(self) -> None:
         def script(spoken: Spoken) -> None:
             nonce = spoken.hear().nonce
             spoken.say(wire.opening())
@@ -211,7 +211,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assertEqual('late', self.client('one').echo(self.ctxt, 1))
         self.assertEqual(1, peer.end())
 
-    def test_heartbeats_do_not_go_on_for_ever(self) -> None:
+    def test_heartbeats_do_not_extend_deadline(self) -> None:
         def script(spoken: Spoken) -> None:
             spoken.hear()
             self.clock.advance(self.settings.call_timeout)
@@ -222,7 +222,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
 
         self.assert_uncertain(script, reason='the deadline passed')
 
-    def test_without_a_heartbeat_it_gives_up_before_its_time(self) -> None:
+    def test_missing_heartbeat_ends_call_before_timeout(self) -> None:
         peer = self.peer(lambda spoken: (spoken.hear(), spoken.socket.recv(1)))
         client = clients.Client(trust.Keyring(self.own), self.clock)
         self.addCleanup(client.close)
@@ -230,7 +230,7 @@ class ClientTest(http_peers.SiteTestCase, unittest.TestCase):
             client.ask(peer.endpoint, self.topic, BODY, clients.Limits(self.clock, 7200, 0.01))
         peer.end()
 
-    def test_without_a_monitor_only_the_time_counts(self) -> None:
+    def test_unmonitored_call_ends_at_timeout(self) -> None:
         peer = self.peer(lambda spoken: (spoken.hear(), spoken.socket.recv(1)))
         with self.assertRaises(errors.ServiceUnreachable):
             self.client('one').hurry(self.ctxt)

@@ -1,4 +1,4 @@
-"""Keys in a file: who may send what, and how they are replaced."""
+"""Key file of the HTTP bus: permissions of keys, and their replacement."""
 import os
 import pathlib
 import tempfile
@@ -26,7 +26,7 @@ class KeyFileTest(unittest.TestCase):
     def open(self) -> keys.KeyFile:
         return keys.KeyFile(str(self.path), 'prefix')
 
-    def test_the_first_start_makes_one_for_its_owner_alone(self) -> None:
+    def test_first_start_creates_private_key_file(self) -> None:
         made, again = self.open(), self.open()
         self.assertEqual(0o600, os.stat(self.path).st_mode & 0o777)
         self.assertEqual(made.own, again.own)
@@ -35,7 +35,7 @@ class KeyFileTest(unittest.TestCase):
         self.path.unlink()
         self.assertNotEqual(made.own.secret, self.open().own.secret)
 
-    def test_a_key_may_be_for_some_interfaces(self) -> None:
+    def test_key_limited_to_interfaces(self) -> None:
         self.write('# all of the site', f'site {OWN}', '', f'nova {OTHER} attachments  # theirs')
         found = self.open()
         self.assertEqual('site', found.own.name)
@@ -43,7 +43,7 @@ class KeyFileTest(unittest.TestCase):
                          {name: key.topics for name, key in found.accepted.items()})
         self.assertEqual(bytes.fromhex(OTHER), found.accepted['nova'].secret)
 
-    def test_it_is_replaced_while_it_is_used(self) -> None:
+    def test_changed_key_file_applied(self) -> None:
         self.write(f'old {OWN}')
         found = self.open()
         for lines, own, accepted in (((f'old {OWN}', f'new {OTHER}'), 'old', {'old', 'new'}),
@@ -52,7 +52,7 @@ class KeyFileTest(unittest.TestCase):
             self.write(*lines)
             self.assertEqual((own, accepted), (found.own.name, set(found.accepted)))
 
-    def test_a_change_that_cannot_be_read_has_no_effect(self) -> None:
+    def test_invalid_change_ignored(self) -> None:
         self.write(f'old {OWN}')
         found = self.open()
         with self.assertLogs('blockattach.platform.conf.changing', 'ERROR') as logs:
@@ -60,7 +60,7 @@ class KeyFileTest(unittest.TestCase):
             self.assertEqual('old', found.own.name)
         self.assertNotIn(OTHER[:40], ''.join(logs.output))
 
-    def test_what_is_no_key_is_refused_and_not_shown(self) -> None:
+    def test_invalid_key_rejected_without_showing_it(self) -> None:
         for lines in ((), ('# none',), ('site',), (f'site {OWN[:62]}',), (f'site {OWN}x',),
                       (f'si/te {OWN}',), (f'site {OWN}', f'site {OTHER}')):
             self.write(*lines)
@@ -69,7 +69,7 @@ class KeyFileTest(unittest.TestCase):
             for secret in (OWN[:20], OTHER[:20]):
                 self.assertNotIn(secret, str(caught.exception))
 
-    def test_others_may_not_read_it(self) -> None:
+    def test_key_file_readable_by_others_rejected(self) -> None:
         self.write(f'site {OWN}')
         self.path.chmod(0o640)
         with self.assertRaisesRegex(errors.ConfigurationError, 'chmod 600'):

@@ -1,4 +1,4 @@
-"""What a server of the HTTP bus makes of bytes, from wherever they come."""
+"""Server of the HTTP bus: malformed, untrusted and excessive requests."""
 import concurrent.futures
 import logging
 import socket
@@ -23,8 +23,7 @@ WINDOW = trust.WINDOW_SECONDS
 
 
 class ServerTestCase(http_peers.SiteTestCase):
-    """A server, and one who speaks to it; after each test it still serves, and did nothing else
-    than the test says."""
+    """Test case with a server that must still serve after each test."""
 
     accepted = (http_peers.SiteTestCase.own, CONSUMER)
 
@@ -59,13 +58,13 @@ class ServerTestCase(http_peers.SiteTestCase):
 
 
 class StrictServerTest(ServerTestCase, unittest.TestCase):
-    """Whatever is not exactly a request of this bus is refused, and nothing is done."""
+    """Malformed requests, which are refused without effect."""
 
-    def test_a_request_is_answered(self) -> None:
+    def test_valid_request_answered(self) -> None:
         self.assert_status(200, self.raw.written())
         self.assertEqual('hurry', self.heard(self.endpoint))
 
-    def test_what_is_no_request(self) -> None:
+    def test_malformed_request_rejected(self) -> None:
         whole = self.raw.written()
         self.assert_refused(
             400, b'GARBAGE\r\n\r\n', b'\x16\x03\x01\x02\x00\x01\x00\x01',
@@ -86,29 +85,29 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
             whole.replace(b'authorization: ', b'x-authorization: '),
             whole.replace(b': blockattach ', b': basic '))
 
-    def test_a_body_that_is_no_message(self) -> None:
+    def test_body_without_message_rejected(self) -> None:
         for body in (b'', b'{', b'[]', b'{"context": {}}', b'{"context": {}, "message": []}',
                      b'{"context": {}, "message": {}, "more": 1}'):
             self.assert_refused(400, self.raw.written(self.raw.request(body=body)))
 
-    def test_a_header_that_is_too_long(self) -> None:
+    def test_too_long_header_rejected(self) -> None:
         whole = self.raw.written()
         padded = b'x-pad: ' + b'x' * wire.HEADER_BYTES
         self.assert_refused(400, whole.replace(b'host:', padded + b'\r\nhost:'), padded,
                             b'POST /rpc/' + b'x' * wire.HEADER_BYTES)
 
-    def test_a_body_that_is_too_long(self) -> None:
+    def test_too_long_body_rejected(self) -> None:
         begin = self.raw.written().split(b'content-length')[0]
         self.assert_refused(
             400, begin + b'content-length: %d\r\n\r\n' % (wire.BODY_BYTES + 1),
             begin + b'content-length: 99999999999999999999999999\r\n\r\n')
 
-    def test_what_follows_at_once(self) -> None:
+    def test_pipelined_data_rejected(self) -> None:
         whole = self.raw.written()
         self.assert_refused(400, whole + b'garbage', whole + self.raw.written(), whole + b'\0',
                             whole + b'P')
 
-    def test_a_body_in_chunks_is_a_body(self) -> None:
+    def test_chunked_request_answered(self) -> None:
         def chunked(end: bytes) -> bytes:
             head, body = self.raw.written().split(b'\r\n\r\n')
             head = head.replace(b'content-length: %d' % len(body), b'transfer-encoding: chunked')
@@ -119,7 +118,7 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
         self.assert_status(200, chunked(b'\r\n'))
         self.assertEqual('hurry', self.heard(self.endpoint))
 
-    def test_chunks_have_an_end(self) -> None:
+    def test_too_large_chunked_body_rejected(self) -> None:
         reader = wire.RequestReader()
         reader.feed(b'POST /rpc/x HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n')
         chunk = b'100000\r\n' + b'x' * 2 ** 20 + b'\r\n'
@@ -128,7 +127,7 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
         with self.assertRaisesRegex(wire.Malformed, 'too large'):
             reader.feed(chunk)
 
-    def test_a_request_that_is_cut(self) -> None:
+    def test_truncated_request_ignored(self) -> None:
         whole = self.raw.written()
         for length in (1, 40, whole.index(b'\r\n\r\n') + 4, len(whole) - 1):
             self.assertEqual(b'', self.raw.speak(self.raw.written()[:length]))
@@ -141,7 +140,7 @@ class StrictServerTest(ServerTestCase, unittest.TestCase):
 
 
 class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
-    """Connections of unauthenticated clients take little memory and block no one."""
+    """Limits of the memory and the connections of unauthenticated clients."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -165,8 +164,8 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
     def assert_said(self, status: int, connection: socket.socket) -> None:
         self.assertEqual(f'HTTP/1.1 {status}', connection.recv(1024)[:12].decode())
 
-    def test_bodies_of_unproved_headers_are_not_read(self) -> None:
-        """The answer arrives before any of the body is sent."""
+    def test_body_after_unproved_header_not_read(self) -> None:
+        """The answer arrives before the body is sent."""
         size = wire.BODY_BYTES - 1
         for case in ({'key': OTHER}, {'key': STRANGER},
                      {'request': self.raw.request(authority='127.0.0.1:1')}):
@@ -182,7 +181,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
         self.assert_said(401, self.connected(whole.replace(b'hurry', b'worry')))
         self.assert_said(401, self.connected(whole))
 
-    def test_unproved_connections_give_way(self) -> None:
+    def test_unproved_connection_closed_for_new_one(self) -> None:
         """The oldest connection is closed, whatever it has sent; a proved call succeeds."""
         part = self.raw.written()[:40]
         held = [self.connected(part) for _ in range(3)]
@@ -192,7 +191,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
         for connection in held[:len(held) - 4]:
             self.assert_said(503, connection)
 
-    def test_proved_connections_stay(self) -> None:
+    def test_proved_connection_kept_at_limit(self) -> None:
         proved = [self.connected(self.raw.written()) for _ in range(4)]
         for connection in proved:
             self.assert_said(200, connection)
@@ -200,7 +199,7 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
         proved[0].sendall(self.raw.written())
         self.assert_said(200, proved[0])
 
-    def test_refused_call_is_certain(self) -> None:
+    def test_call_refused_at_limit_is_not_reached(self) -> None:
         """The request was not read, so nothing is done, and the caller knows."""
         for _ in range(4):
             self.assert_said(200, self.connected(self.raw.written()))
@@ -210,12 +209,12 @@ class FullServerTest(http_peers.SiteTestCase, unittest.TestCase):
 
 
 class TrustedServerTest(ServerTestCase, unittest.TestCase):
-    """Who cannot prove to be of the site has nothing done."""
+    """Requests without a valid proof, which are refused without effect."""
 
-    def test_other_keys(self) -> None:
+    def test_request_with_other_key_refused(self) -> None:
         self.assert_refused(401, self.raw.written(key=OTHER), self.raw.written(key=STRANGER))
 
-    def test_what_was_changed_on_its_way(self) -> None:
+    def test_modified_request_refused(self) -> None:
         for request, change in (
                 (self.raw.request(), {'body': self.raw.request('note').body}),
                 (self.raw.request(), {'kind': wire.Kind.CAST}),
@@ -226,7 +225,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
             values = {name: getattr(request, name) for name in wire.Request.__slots__}
             self.assert_refused(401, wire.Request(**{**values, **change}).written(proof))
 
-    def test_parts_of_a_proof_that_are_none(self) -> None:
+    def test_malformed_proof_refused(self) -> None:
         request = self.raw.request()
         proof = self.raw.proof(request)
         self.assert_refused(401, *(request.written(proof._replace(**{name: value}))
@@ -235,10 +234,10 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         self.assert_refused(401, request.written(proof._replace(key='')))
         self.assert_refused(400, request.written(proof._replace(mac='')))
 
-    def test_what_was_meant_for_another_address(self) -> None:
+    def test_request_for_other_address_refused(self) -> None:
         self.assert_refused(401, self.raw.written(self.raw.request(authority='127.0.0.1:1')))
 
-    def test_what_was_sent_before(self) -> None:
+    def test_replayed_request_refused(self) -> None:
         whole = self.raw.written()
         self.assert_status(200, whole)
         self.assertEqual('hurry', self.heard(self.endpoint))
@@ -246,7 +245,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         self.clock.advance(WINDOW)
         self.assert_refused(401, whole)
 
-    def test_another_time(self) -> None:
+    def test_request_outside_time_window_refused(self) -> None:
         old = self.raw.written()
         self.clock.advance(WINDOW + 1)
         self.assert_refused(401, old)
@@ -257,7 +256,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         self.assert_status(200, late)
         self.assertEqual('hurry', self.heard(self.endpoint))
 
-    def test_a_key_for_other_topics(self) -> None:
+    def test_key_for_other_topic_forbidden(self) -> None:
         request = self.raw.request()
         self.assert_refused(403, self.raw.written(request, CONSUMER))
         self.serve(probe.ProbeEndpoint(), 'one')
@@ -267,11 +266,11 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
             self.client('one', self.make_bus(url)).hurry(self.ctxt)
         self.assertIn('not valid for', str(caught.exception))
 
-    def test_another_instance(self) -> None:
+    def test_request_for_other_instance_misdirected(self) -> None:
         self.assert_refused(421, self.raw.written(self.raw.request(instance='gone')),
                             self.raw.written(self.raw.request(topic='other')))
 
-    def test_nonces_do_not_fill_the_memory(self) -> None:
+    def test_kept_nonces_limited(self) -> None:
         request = self.raw.request()
         verifier = trust.Verifier(trust.Keyring(self.own), self.clock, most=2)
 
@@ -285,7 +284,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
         self.clock.advance(2 * WINDOW + 1)
         check()
 
-    def test_a_key_is_not_shown(self) -> None:
+    def test_key_repr_hides_secret(self) -> None:
         shown = repr((self.own, trust.Keyring(self.own)))
         self.assertNotIn('hunter2', shown)
         for name, secret in (('short', b'x' * 31), ('line\nbreak', b'x' * 32), ('', b'x' * 32)):
@@ -295,7 +294,7 @@ class TrustedServerTest(ServerTestCase, unittest.TestCase):
 
 
 class AnsweringServerTest(ServerTestCase, unittest.TestCase):
-    """What becomes of the connection while the work goes on."""
+    """Connection to a caller while its call is handled."""
 
     def read(self, connection: socket.socket, end: bytes) -> bytes:
         data = b''
@@ -304,7 +303,7 @@ class AnsweringServerTest(ServerTestCase, unittest.TestCase):
             self.assertTrue(data)
         return data
 
-    def test_heartbeats_come_before_the_answer(self) -> None:
+    def test_heartbeats_sent_before_answer(self) -> None:
         request = self.raw.request('meet', monitor=15.0)
         proof = self.raw.proof(request)
         with self.raw.connect() as connection:
@@ -325,14 +324,14 @@ class AnsweringServerTest(ServerTestCase, unittest.TestCase):
                          wire.decode(answer.body, ('result', 'failure')))
         self.assertTrue(trust.is_proved(self.own, proof.nonce, 200, answer.body, answer.proof))
 
-    def test_a_caller_that_goes_loses_only_the_answer(self) -> None:
+    def test_call_finished_after_caller_disconnected(self) -> None:
         with self.raw.connect() as connection:
             connection.sendall(self.raw.written(self.raw.request('meet')))
             self.assertTrue(self.endpoint.entered.acquire(timeout=probe.LIMIT))
         assert isinstance(self.endpoint.gate, threading.Event)
         self.endpoint.gate.set()
 
-    def test_the_next_request_may_follow(self) -> None:
+    def test_connection_reused_for_next_request(self) -> None:
         with self.raw.connect() as connection:
             for _ in range(3):
                 connection.sendall(self.raw.written())
@@ -341,7 +340,7 @@ class AnsweringServerTest(ServerTestCase, unittest.TestCase):
             connection.sendall(b'garbage\r\n\r\n')
             self.assertTrue(connection.recv(1024).startswith(b'HTTP/1.1 400'))
 
-    def test_a_stopped_transport_closes_what_is_idle(self) -> None:
+    def test_closed_transport_closes_idle_connections(self) -> None:
         bus = self.make_bus()
         self.serve(probe.ProbeEndpoint('other'), 'other', bus)
         found, = self.store.find(self.topic, 'other')

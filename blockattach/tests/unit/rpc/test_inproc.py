@@ -1,4 +1,4 @@
-"""The bus within one process: the contract, and what only this driver promises."""
+"""In-process driver of the bus: the contract, and behavior of this driver alone."""
 import queue
 import threading
 import unittest
@@ -15,7 +15,7 @@ from blockattach.tests.unit.rpc import probe
 
 
 class JumpingClock(clock.Clock):
-    """Shows the times it is given, one after the other."""
+    """Clock that shows the given times one after the other."""
 
     def __init__(self, *times: float) -> None:
         self._times = iter(times)
@@ -25,7 +25,7 @@ class JumpingClock(clock.Clock):
 
 
 class InprocDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
-    """Deadlines travel here as everywhere."""
+    """Contract of deadlines within one process."""
 
     def setUp(self) -> None:
         self.url = f'inproc://{uuid.uuid4().hex}/'
@@ -33,13 +33,13 @@ class InprocDeadlinesTest(bus_deadlines.DeadlinesContract, unittest.TestCase):
 
 
 class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
-    """Our driver does what RabbitMQ's does, and more."""
+    """Contract of the bus within one process, and additional behavior."""
 
     def setUp(self) -> None:
         self.url = f'inproc://{uuid.uuid4().hex}/'
         super().setUp()
 
-    def test_a_cast_waits_for_its_server(self) -> None:
+    def test_cast_delivered_when_server_starts(self) -> None:
         endpoint = probe.ProbeEndpoint()
         for number in range(5):
             self.client('one').note(self.ctxt, number)
@@ -51,7 +51,7 @@ class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
         server.start()
         self.assertEqual('while it was away', self.heard(endpoint))
 
-    def test_two_urls_do_not_hear_each_other(self) -> None:
+    def test_transports_of_different_urls_separate(self) -> None:
         for url in (f'inproc://{uuid.uuid4().hex}/', self.url + 'vhost'):
             endpoint = probe.ProbeEndpoint()
             stranger = probe.ProbeEndpoint()
@@ -68,20 +68,20 @@ class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
                 self.assertTrue(stranger.heard.empty())
                 server.stop()
 
-    def test_an_answer_that_is_no_plain_data_is_an_error_at_once(self) -> None:
+    def test_answer_not_serializable_raises_at_once(self) -> None:
         self.serve(probe.ProbeEndpoint())
         with (self.assertLogs('blockattach.platform.rpc.oslo_drivers', 'ERROR'),
               self.assertRaises(errors.BackendUncertain)):
             self.client('one').echo(self.ctxt, 'no data')
 
-    def test_idle_servers_have_no_thread_that_could_spin(self) -> None:
+    def test_idle_servers_have_no_threads(self) -> None:
         before = threading.active_count()
         for number in range(20):
             self.serve(probe.ProbeEndpoint(), f'host{number}')
         # Those of an earlier test may have ended by now.
         self.assertLessEqual(threading.active_count(), before)
 
-    def test_calls_one_after_the_other_need_one_thread(self) -> None:
+    def test_sequential_calls_reuse_thread(self) -> None:
         self.serve(probe.ProbeEndpoint())
         self.client('one').echo(self.ctxt, 0)
         before = threading.active_count()
@@ -90,20 +90,20 @@ class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
         # The thread that answered may not be idle yet when the next call comes.
         self.assertLessEqual(threading.active_count(), before + 3)
 
-    def test_a_closed_bus_takes_nothing(self) -> None:
+    def test_closed_bus_unreachable(self) -> None:
         client = self.client('one')
         self.bus.close()
         self.assert_unreachable(client)
         self.bus.close()
 
-    def test_closing_stops_its_servers(self) -> None:
+    def test_close_stops_servers(self) -> None:
         other = self.make_bus()
         self.serve(probe.ProbeEndpoint(), bus=other)
         self.client('one').echo(self.ctxt, 1)
         other.close()
         self.assert_unreachable(self.client('one'))
 
-    def test_what_waited_goes_with_the_last_transport(self) -> None:
+    def test_queued_cast_dropped_with_last_transport(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.client('one').note(self.ctxt, 'forgotten')
         self.bus.close()
@@ -112,7 +112,7 @@ class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
         self.client('one').echo(self.ctxt, 1)
         self.assertTrue(endpoint.heard.empty())
 
-    def test_a_server_may_stop_while_all_send_to_it(self) -> None:
+    def test_stop_during_casts_loses_none(self) -> None:
         endpoint = probe.ProbeEndpoint()
         server = self.serve(endpoint)
         client = self.client('one')
@@ -134,32 +134,32 @@ class InprocBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 
 
 class CallTest(unittest.TestCase):
-    """A caller waits for an answer, and with a monitor for heartbeats."""
+    """Wait of a caller for its answer and for heartbeats."""
 
-    def test_beats_are_no_answer(self) -> None:
+    def test_answer_after_heartbeats_returned(self) -> None:
         call = inproc.Call()
         call.beat()
         call.beat()
         call.answer(b'done')
         self.assertEqual(b'done', call.wait(clock.Clock(), 7200, 3600))
 
-    def test_without_a_beat_it_gives_up_before_its_time(self) -> None:
+    def test_missing_heartbeat_ends_wait_before_timeout(self) -> None:
         with self.assertRaises(queue.Empty):
             inproc.Call().wait(clock.Clock(), 3600, 0.01)
 
-    def test_beats_do_not_go_on_for_ever(self) -> None:
+    def test_heartbeats_do_not_extend_timeout(self) -> None:
         call = inproc.Call()
         call.beat()
         with self.assertRaises(queue.Empty):
             call.wait(JumpingClock(0, 1, 10_000), 5000, 3600)
 
-    def test_without_a_monitor_only_the_time_counts(self) -> None:
+    def test_unmonitored_wait_ends_at_timeout(self) -> None:
         with self.assertRaises(queue.Empty):
             inproc.Call().wait(clock.Clock(), 0.01, None)
 
 
 class BrokerTest(unittest.TestCase):
-    """Queues keep what nobody reads, within a limit."""
+    """Queues, which keep a limited number of unread messages."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -171,20 +171,20 @@ class BrokerTest(unittest.TestCase):
         return [letter.body for letter in
                 self.broker.subscribe(listener, (address or self.address,))]
 
-    def test_the_order_is_kept(self) -> None:
+    def test_messages_kept_in_order(self) -> None:
         for body in (b'1', b'2'):
             self.broker.post(inproc.Letter(self.address, body))
         self.broker.post(inproc.Letter(self.address, b'0'), first=True)
         self.assertEqual([b'0', b'1', b'2'], self.kept())
 
-    def test_too_many_messages_are_refused(self) -> None:
+    def test_message_beyond_limit_refused(self) -> None:
         for _ in range(inproc.QUEUE_LIMIT):
             self.broker.post(inproc.Letter(self.address, b''))
         with self.assertRaises(oslo_messaging.MessageDeliveryFailure):
             self.broker.post(inproc.Letter(self.address, b''))
         self.assertEqual(inproc.QUEUE_LIMIT, len(self.kept()))
 
-    def test_too_many_notifications_push_out_the_oldest(self) -> None:
+    def test_notification_beyond_limit_drops_oldest(self) -> None:
         with self.assertLogs('blockattach.platform.rpc.inproc', 'WARNING') as logs:
             for number in range(inproc.QUEUE_LIMIT + 2):
                 self.broker.publish(self.address, b'%d' % number)
@@ -193,7 +193,7 @@ class BrokerTest(unittest.TestCase):
         self.assertEqual(b'2', kept[0])
         self.assertEqual(1, len(logs.records))
 
-    def test_what_is_withdrawn_is_not_read(self) -> None:
+    def test_withdrawn_message_not_delivered(self) -> None:
         letters = [inproc.Letter(self.address, b'same') for _ in range(2)]
         for letter in letters:
             self.broker.post(letter)
@@ -201,7 +201,7 @@ class BrokerTest(unittest.TestCase):
         self.broker.withdraw(letters[0])
         self.assertEqual([b'same'], self.kept())
 
-    def test_a_pool_gets_a_copy_from_the_time_it_is_known(self) -> None:
+    def test_pool_gets_notifications_since_subscription(self) -> None:
         pool = self.address._replace(pool='audit')
         self.broker.publish(self.address, b'before')
         listener = inproc.InprocListener(self.broker, (pool,), 1)

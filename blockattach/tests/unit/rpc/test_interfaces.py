@@ -1,4 +1,4 @@
-"""The clients of the service's interfaces, against endpoints that keep what they get."""
+"""Clients of the interfaces of the service, against recording endpoints."""
 import contextlib
 import threading
 import unittest
@@ -27,7 +27,7 @@ SECONDS = polling.LIMIT
 
 
 class VolumeEndpoint(volume.VolumeInterface):
-    """Keeps what it is asked."""
+    """Volume endpoint that records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -76,7 +76,7 @@ class VolumeEndpoint(volume.VolumeInterface):
 
 
 class SchedulerEndpoint(scheduler.SchedulerInterface, probe.ProbeEndpoint):
-    """Keeps what it is sent."""
+    """Scheduler endpoint that records its messages."""
 
     TOPIC = 'scheduler'
 
@@ -98,14 +98,14 @@ class UnknownError(Exception):
 
 
 class ForeignEndpoint:
-    """What somebody else answers on our topic."""
+    """Endpoint of a foreign server on a topic of the service."""
 
     def ping(self, ctxt: dict[str, Any]) -> bool:
         raise UnknownError('hunter2')
 
 
 class BlockedEndpoint(VolumeEndpoint):
-    """Its backend grants nothing until it may go on."""
+    """Volume endpoint whose connect blocks until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class BlockedEndpoint(VolumeEndpoint):
 
 
 class InterfacesTest(unittest.TestCase):
-    """Each method arrives as it was sent."""
+    """Methods of the clients and their arguments."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -134,7 +134,7 @@ class InterfacesTest(unittest.TestCase):
         server.start()
         self.addCleanup(server.stop)
 
-    def test_what_only_writes_is_not_delayed_by_a_slow_backend(self) -> None:
+    def test_quick_methods_not_delayed_by_slow_backend(self) -> None:
         endpoint = BlockedEndpoint()
         server = self.bus.server(endpoint, 'host@one', threads=1)
         server.start()
@@ -149,7 +149,7 @@ class InterfacesTest(unittest.TestCase):
         self.assertTrue(client.ping(self.ctxt))
         self.assertTrue(client.accept_work(self.ctxt, 'volume', 'create', 'v', 1))
 
-    def test_each_waits_for_a_slot_and_gets_a_refusal(self) -> None:
+    def test_call_refused_by_admission_raises(self) -> None:
         result: list[float | None] = []
 
         @contextlib.contextmanager
@@ -165,7 +165,7 @@ class InterfacesTest(unittest.TestCase):
             volume.VolumeClients(self.bus).on('host@one').ping(self.ctxt)
         self.assertIsNotNone(result[0])
 
-    def test_a_volume_manager_is_asked_by_name(self) -> None:
+    def test_volume_client_calls_named_host(self) -> None:
         one, other = VolumeEndpoint(), VolumeEndpoint()
         self.serve(one, 'host@one')
         self.serve(other, 'host@other')
@@ -187,7 +187,7 @@ class InterfacesTest(unittest.TestCase):
                           ('disconnect', 'v', ['iqn'], 'a', 4)], one.asked[:4])
         self.assertEqual([], other.asked)
 
-    def test_what_a_host_has_reserved_is_answered_however_often_it_is_asked(self) -> None:
+    def test_host_reservation_answered_repeatedly(self) -> None:
         endpoint = VolumeEndpoint()
         self.serve(endpoint, 'host@one')
         client = volume.VolumeClients(self.bus).on('host@one')
@@ -197,7 +197,7 @@ class InterfacesTest(unittest.TestCase):
         self.assertIsNone(client.host_reservation(self.ctxt, 'v', 'iqn.b'))
         self.assertEqual(('host_reservation', 'v', 'iqn.b'), endpoint.asked[-1])
 
-    def test_what_a_target_says_is_answered(self) -> None:
+    def test_actual_grants_answered(self) -> None:
         endpoint = VolumeEndpoint()
         self.serve(endpoint, 'host@one')
         said = volume.VolumeClients(self.bus).on('host@one').actual_grants(self.ctxt, 'v')
@@ -205,14 +205,14 @@ class InterfacesTest(unittest.TestCase):
                          said)
         self.assertEqual([('actual_grants', 'v')], endpoint.asked)
 
-    def test_what_a_backend_repairs_is_answered(self) -> None:
+    def test_reconcile_answers_findings(self) -> None:
         endpoint = VolumeEndpoint()
         self.serve(endpoint, 'host@one')
         said = volume.VolumeClients(self.bus).on('host@one').reconcile(self.ctxt, True)
         self.assertEqual([{'drift': 'grant', 'attachment_id': None}], said)
         self.assertEqual([('reconcile', True)], endpoint.asked)
 
-    def test_what_a_scheduler_finds_on_pools_is_answered(self) -> None:
+    def test_judge_pools_answers_verdicts(self) -> None:
         self.serve(SchedulerEndpoint(), 'host')
         request = pools.VolumeRequest(
             volume_id='', generation=0, size_gb=10, multiattach=False, availability_zone='z',
@@ -223,7 +223,7 @@ class InterfacesTest(unittest.TestCase):
             scheduler.client(self.bus).judge_pools(
                 self.ctxt, placement.VolumeRequest.from_domain(request), 'type'))
 
-    def test_a_volume_delete_arrives(self) -> None:
+    def test_start_work_cast_delivered(self) -> None:
         endpoint = VolumeEndpoint()
         server = self.bus.server(endpoint, 'host@one')
         server.start()
@@ -232,7 +232,7 @@ class InterfacesTest(unittest.TestCase):
         server.stop()
         self.assertEqual([('start_work', 'volume', 'delete', 'v', 5)], endpoint.asked)
 
-    def test_a_request_reaches_a_scheduler_whole(self) -> None:
+    def test_place_volume_delivers_request(self) -> None:
         endpoint = SchedulerEndpoint()
         self.serve(endpoint, 'host')
         request = pools.VolumeRequest(
@@ -243,7 +243,7 @@ class InterfacesTest(unittest.TestCase):
         heard = endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual(request, heard.to_domain())
 
-    def test_a_report_reaches_every_scheduler(self) -> None:
+    def test_report_pools_reaches_each_scheduler(self) -> None:
         endpoints = [SchedulerEndpoint() for _ in range(2)]
         for number, endpoint in enumerate(endpoints):
             self.serve(endpoint, f'host{number}')
@@ -255,7 +255,7 @@ class InterfacesTest(unittest.TestCase):
             self.assertEqual('h@b', report.host)
             self.assertEqual({'p': {'free_capacity_gb': 1.5}}, report.capabilities())
 
-    def test_an_error_of_a_class_unknown_to_us_is_uncertain(self) -> None:
+    def test_error_of_unknown_class_uncertain(self) -> None:
         server = oslo_messaging.get_rpc_server(
             self.channel, oslo_messaging.Target(topic='blockattach-volume', server='h@b'),
             [ForeignEndpoint()])
@@ -269,9 +269,9 @@ class InterfacesTest(unittest.TestCase):
 
 
 class AbsentBrokerTest(unittest.TestCase):
-    """RabbitMQ is away from the start: a sender gets an error, and does not hang."""
+    """RabbitMQ that cannot be reached from the start."""
 
-    def test_neither_a_call_nor_a_cast_hangs(self) -> None:
+    def test_call_and_cast_without_broker_raise(self) -> None:
         # Nobody listens at port 1.
         bus = transport.Bus(
             transport.build_transport(bus_contract.private_conf(),
@@ -286,9 +286,9 @@ class AbsentBrokerTest(unittest.TestCase):
 
 
 class SettingsTest(unittest.TestCase):
-    """[rpc]"""
+    """Settings of the group ``[rpc]``."""
 
-    def test_the_settings_are_the_options(self) -> None:
+    def test_settings_read_from_options(self) -> None:
         conf = bus_contract.private_conf()
         conf.register_opts(rpc_conf.OPTS, group=rpc_conf.GROUP)
         self.assertEqual(rpc_conf.RpcSettings(), rpc_conf.settings(conf))

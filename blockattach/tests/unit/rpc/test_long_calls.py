@@ -1,4 +1,4 @@
-"""A call that takes long: how soon it must begin, and how long its caller waits."""
+"""Long-running calls: their expiry and their timeout."""
 import contextlib
 import types
 import unittest
@@ -14,7 +14,7 @@ SETTINGS = rpc_conf.RpcSettings()
 
 
 class Recorder:
-    """In place of oslo.messaging's client; ``called``: limits of each call, and its expiry."""
+    """Stand-in for the client of oslo.messaging that records the limits of each call."""
 
     def __init__(self, called, **limits):
         self.target = types.SimpleNamespace(topic='compute')
@@ -38,7 +38,7 @@ class LongCallTest(unittest.TestCase):
             Recorder(self.called), interface.AgentInterface, 'host-a', SETTINGS, self.clock,
             lambda _ctxt: None, acts.Telemetry(self.clock), contextlib.nullcontext))
 
-    def test_it_begins_as_soon_as_others_or_never_and_is_waited_for(self):
+    def test_long_call_has_normal_expiry_and_long_timeout(self):
         self.agent.stop(context.admin_context(), 'a-server')
         self.agent.resize(context.admin_context(), 'a-server', 'a-volume', 2)
         self.assertEqual(
@@ -46,7 +46,7 @@ class LongCallTest(unittest.TestCase):
              (SETTINGS.call_timeout, SETTINGS.silence_timeout, SETTINGS.call_timeout)],
             self.called)
 
-    def test_a_caller_that_waits_for_less(self):
+    def test_long_call_limited_by_deadline_of_caller(self):
         caller = context.admin_context()
         for seconds, limits in ((100.0, (100.0, SETTINGS.call_timeout)), (5.0, (5.0, 5.0))):
             caller.deadline = self.clock.monotonic() + seconds

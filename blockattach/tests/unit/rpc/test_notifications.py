@@ -1,4 +1,4 @@
-"""What is notified, and that a notification never does harm."""
+"""Notifications, whose failure must not affect the operation."""
 import queue
 import unittest
 import uuid
@@ -27,7 +27,7 @@ TEXTS = {'type': 'object', 'additionalProperties': TEXT}
 
 
 def whole(name: str, properties: dict[str, Any]) -> dict[str, Any]:
-    """An object of ours with exactly these fields."""
+    """Return the schema of a versioned object with exactly these fields."""
     properties = {'blockattach_object.name': {'const': name},
                   'blockattach_object.version': {'const': '1.0'}, **properties}
     return {'type': 'object', 'properties': properties, 'required': list(properties),
@@ -50,7 +50,7 @@ PAYLOAD = whole('VolumeAttachmentPayload', {
 
 
 class Listener:
-    """Keeps what it hears; asks for each message again as often as set."""
+    """Listener that records messages and requeues the first ``again`` of them."""
 
     def __init__(self, again: int = 0) -> None:
         self.heard: queue.Queue[tuple[Any, ...]] = queue.Queue()
@@ -65,7 +65,7 @@ class Listener:
 
 
 class NotificationsTest(unittest.TestCase):
-    """Over the driver for one process."""
+    """Notifications over the in-process driver."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -87,7 +87,7 @@ class NotificationsTest(unittest.TestCase):
         server.start()
         self.addCleanup(server.stop)
 
-    def test_an_event_is_heard_without_the_token(self) -> None:
+    def test_notification_received_without_token(self) -> None:
         listener = Listener()
         notifier = self.notifier()
         notifier.emit(self.ctxt, 'volume.attach.end', {'volume_id': 'v'})
@@ -98,7 +98,7 @@ class NotificationsTest(unittest.TestCase):
         self.assertEqual('p', ctxt['project_id'])
         self.assertNotIn('hunter2', str(ctxt))
 
-    def test_each_pool_hears_it(self) -> None:
+    def test_notification_received_by_each_pool(self) -> None:
         listeners = {'audit': Listener(), 'billing': Listener()}
         for pool, listener in listeners.items():
             self.listen(listener, pool)
@@ -107,14 +107,14 @@ class NotificationsTest(unittest.TestCase):
             self.assertEqual('volume.attach.end', listener.heard.get(timeout=probe.LIMIT)[2])
             self.assertTrue(listener.heard.empty())
 
-    def test_an_event_put_back_comes_again(self) -> None:
+    def test_requeued_notification_received_again(self) -> None:
         listener = Listener(again=1)
         self.listen(listener)
         self.notifier().emit(self.ctxt, 'volume.attach.end', {'n': 1})
         first, second = (listener.heard.get(timeout=probe.LIMIT) for _ in range(2))
         self.assertEqual(first[3], second[3])
 
-    def test_nothing_is_sent_unless_configured(self) -> None:
+    def test_notifications_disabled_by_default(self) -> None:
         listener = Listener()
         silent = notifications.build(self.conf, 'volume.h@b', self.url)
         silent.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
@@ -123,7 +123,7 @@ class NotificationsTest(unittest.TestCase):
         self.assertEqual('volume.detach.end', listener.heard.get(timeout=probe.LIMIT)[2])
         self.assertTrue(listener.heard.empty())
 
-    def test_without_a_broker_they_go_to_a_log_or_to_a_broker_of_their_own(self) -> None:
+    def test_notifications_without_broker_need_log_or_own_broker(self) -> None:
         self.url, by = 'http://', self.url
         with self.assertRaisesRegex(errors.ConfigurationError, 'without a broker'):
             self.notifier()
@@ -136,17 +136,17 @@ class NotificationsTest(unittest.TestCase):
                 self.ctxt, 'volume.attach.end', {})
         self.assertIn('volume.attach.end', logs.output[0])
 
-    def test_what_cannot_be_sent_does_no_harm(self) -> None:
+    def test_failed_notification_logged(self) -> None:
         with self.assertLogs(level='WARNING'):
             self.notifier().emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
 
-    def test_a_publisher_may_have_a_name_of_its_own(self) -> None:
+    def test_notification_with_own_publisher(self) -> None:
         listener = Listener()
         self.notifier().emit(self.ctxt, 'volume.attach.end', {}, 'volume.other@b')
         self.listen(listener)
         self.assertEqual('volume.other@b', listener.heard.get(timeout=probe.LIMIT)[1])
 
-    def test_nothing_is_sent_after_the_end(self) -> None:
+    def test_closed_notifier_sends_nothing(self) -> None:
         notifier = self.notifier()
         notifier.close()
         notifier.emit(self.ctxt, 'volume.attach.end', {'volume_id': object()})
@@ -154,7 +154,7 @@ class NotificationsTest(unittest.TestCase):
 
 
 class AttachmentNotificationsTest(unittest.TestCase):
-    """The notifications of an attachment, over the bus."""
+    """Notifications of an attachment over the bus."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -181,12 +181,12 @@ class AttachmentNotificationsTest(unittest.TestCase):
                                                      lambda volume_id: self.rows)
 
     def ended(self, notifier: attachment_notices.AttachmentNotifications) -> None:
-        """The last move of an attachment."""
+        """Notify the last transition of an attachment."""
         notifier.moved(self.ctxt, samples.attachment(state=S.DISCONNECTING),
                        samples.attachment(state=S.GONE, detached_at=samples.NOW))
 
     def heard(self, count: int) -> list[tuple[Any, ...]]:
-        """The first messages, as any listener gets them: one that knows nothing of us."""
+        """Return the first messages as a plain listener of oslo.messaging receives them."""
         listener = Listener()
         channel = oslo_messaging.get_notification_transport(self.conf, url=self.url)
         self.addCleanup(channel.cleanup)
@@ -199,7 +199,7 @@ class AttachmentNotificationsTest(unittest.TestCase):
         self.assertTrue(listener.heard.empty())
         return found
 
-    def test_each_event_has_its_name_and_its_publisher(self) -> None:
+    def test_each_transition_has_event_type_and_publisher(self) -> None:
         notifier = self.attachments()
         for before, after in ((None, S.CONNECTING), (S.CONNECTED, S.ATTACHED),
                               (S.CONNECTING, S.RESERVED), (S.ATTACHED, S.DISCONNECTING),
@@ -213,7 +213,7 @@ class AttachmentNotificationsTest(unittest.TestCase):
                 'detach.error', 'detach.force')],
             [(publisher, event_type) for _, publisher, event_type, _ in self.heard(7)])
 
-    def test_the_payload_is_cinders_with_the_attachment_and_without_a_secret(self) -> None:
+    def test_payload_follows_cinder_without_secret(self) -> None:
         self.ended(self.attachments())
         ctxt, _, _, payload = self.heard(1)[0]
         jsonschema.validate(payload, PAYLOAD)
@@ -236,7 +236,7 @@ class AttachmentNotificationsTest(unittest.TestCase):
                 'tenant_id', 'user_id', 'volume_id', 'host', 'status', 'size', 'volume_type',
                 'display_name', 'metadata')})
 
-    def test_what_nobody_has_said_is_null(self) -> None:
+    def test_payload_has_null_for_missing_values(self) -> None:
         self.volume = samples.volume(name=None, pool=None, metadata={})
         self.rows = []
         self.attachments().moved(self.ctxt, None, samples.attachment(
@@ -246,13 +246,13 @@ class AttachmentNotificationsTest(unittest.TestCase):
         jsonschema.validate(payload, PAYLOAD)
         self.assertEqual('volume.h', publisher)
 
-    def test_nothing_is_read_unless_something_is_sent(self) -> None:
+    def test_disabled_notifications_read_no_volume(self) -> None:
         self.ended(self.attachments(driver=()))
         self.assertEqual(0, self.reads)
         self.ended(self.attachments())
         self.assertEqual(1, self.reads)
 
-    def test_a_legacy_reservation_is_notified_once_it_is_taken_over(self) -> None:
+    def test_legacy_reservation_notified_when_attached(self) -> None:
         notifier = self.attachments()
         reservation = samples.attachment(state=S.CONNECTED, legacy_reservation=True)
         notifier.moved(self.ctxt, None, reservation)
@@ -264,7 +264,7 @@ class AttachmentNotificationsTest(unittest.TestCase):
         self.assertEqual(['volume.attach.start', 'volume.attach.end'],
                          [event_type for _, _, event_type, _ in self.heard(2)])
 
-    def test_a_volume_that_is_gone_does_no_harm(self) -> None:
+    def test_notification_of_deleted_volume_logged(self) -> None:
         def gone(volume_id: str) -> records.Volume:
             raise errors.VolumeNotFound(volume_id=volume_id)
         self.read_volume = gone  # type: ignore[method-assign]

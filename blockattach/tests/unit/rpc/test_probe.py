@@ -1,4 +1,4 @@
-"""Whether the broker is there, and how often it came back."""
+"""Probe of the message broker."""
 import socket
 import threading
 import unittest
@@ -18,7 +18,7 @@ from blockattach.wiring import outside
 
 
 def relay(listening, place):
-    """Pass connections on to a server, until what is listened on is closed."""
+    """Forward connections to a server until the listening socket is closed."""
     def copy(source, sink):
         try:
             while part := source.recv(1 << 16):
@@ -58,9 +58,9 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
             topic_prefix=self.rabbit.prefix))
 
     def make_bus(self, url=None, **more):
-        """None: the probe has a way of its own."""
+        """Return None, because the probe has a connection of its own."""
 
-    def test_it_reports_when_the_broker_is_there_again(self):
+    def test_probe_recovers_and_counts_reconnect(self):
         for _ in range(2):
             self.assertIn(f'cannot reach the message broker at 127.0.0.1:{self.way[1]}',
                           self.probe.wrong())
@@ -73,7 +73,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
             self.assertIsNone(self.probe.wrong())
         self.assertEqual(1, self.probe.reconnects)
 
-    def test_it_reports_a_refusal_in_words(self):
+    def test_probe_reports_refused_login(self):
         conf = cfg.ConfigOpts()
         self.adapt(conf)
         conf.set_override('transport_url', self.broker._replace(
@@ -83,7 +83,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
         said = transport.BrokerProbe(conf, channel, rpc_conf.RpcSettings()).wrong()
         self.assertRegex(said, rf'at {self.broker.hostname}:\d+: (\(403\) )?ACCESS_REFUSED')
 
-    def test_driver_option_at_fault_named(self):
+    def test_wrong_driver_option_named(self):
         conf = cfg.ConfigOpts()
         options.register(conf)
         self.adapt(conf)
@@ -95,7 +95,7 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
                 r'rabbit_qos_prefetch_count .*\(\[oslo_messaging_rabbit\] rabbit_stream_fanout')):
             outside.open_bus(conf, True, 'DEFAULT', 'transport_url')
 
-    def test_tls_that_broker_lacks_named(self):
+    def test_unsupported_tls_names_option(self):
         conf = cfg.ConfigOpts()
         options.register(conf)
         self.adapt(conf)
@@ -106,13 +106,13 @@ class ProbeTest(test_rabbit.Rabbit, unittest.TestCase):
                 r'cannot use the message broker .*\(\[oslo_messaging_rabbit\] ssl')):
             outside.open_bus(conf, True, 'DEFAULT', 'transport_url')
 
-    def test_it_reveals_no_password(self):
+    def test_probe_hides_password(self):
         self.assertNotIn(self.broker.password, self.probe.wrong() + self.probe.broker)
 
 
 class WithoutBrokerTest(unittest.TestCase):
 
-    def test_inside_a_process_nothing_is_ever_wrong(self):
+    def test_inproc_probe_always_succeeds(self):
         conf = cfg.ConfigOpts()
         transport.register_options(conf)
         conf([], default_config_files=[], default_config_dirs=[])

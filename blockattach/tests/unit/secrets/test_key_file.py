@@ -1,4 +1,4 @@
-"""Keys in a file: made once, changed while it is used."""
+"""Key file for sealing: its creation, and changes while it is in use."""
 import multiprocessing
 import os
 import pathlib
@@ -18,7 +18,7 @@ THREADS = 4
 
 
 def start_once(path, barrier, answers):
-    """What each process does that starts for the first time."""
+    """Open the key file as a process that starts for the first time, and seal a text."""
     barrier.wait()
     answers.put(key_file.KeyFile(path).seal('hunter2'))
 
@@ -33,14 +33,14 @@ class KeyFileTest(unittest.TestCase):
     def load(self):
         return key_file.KeyFile(str(self.path))
 
-    def test_the_first_start_makes_it_for_its_owner_only(self):
+    def test_first_start_creates_private_key_file(self):
         sealed = self.load().seal('hunter2')
         self.assertEqual(0o600, stat.S_IMODE(self.path.stat().st_mode))
         self.assertEqual(0o700, stat.S_IMODE(self.path.parent.stat().st_mode))
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
         self.assertEqual('hunter2', self.load().unseal(sealed))
 
-    def test_a_file_without_a_valid_key_is_an_error_and_stays(self):
+    def test_invalid_key_file_rejected_and_kept(self):
         self.path.parent.mkdir()
         self.path.touch(0o600)
         for text in ('', '\n', 'no key\n', 'c2hvcnQ=\n', f'{secrets.new_key().decode()}\nno key'):
@@ -51,7 +51,7 @@ class KeyFileTest(unittest.TestCase):
                 self.assertIn(str(self.path), str(caught.exception))
                 self.assertEqual(text, self.path.read_text())
 
-    def test_a_file_that_is_open_to_others_is_refused_with_what_closes_it(self):
+    def test_key_file_readable_by_others_rejected(self):
         sealed = self.load().seal('hunter2')
         for mode in (0o640, 0o604, 0o666):
             self.path.chmod(mode)
@@ -61,11 +61,11 @@ class KeyFileTest(unittest.TestCase):
         self.path.chmod(0o400)
         self.assertEqual('hunter2', self.load().unseal(sealed))
 
-    def test_a_place_where_no_file_can_be_is_an_error(self):
+    def test_key_file_in_unusable_folder_rejected(self):
         self.path.parent.write_text('a file where the directory should be')
         self.assertRaises(errors.ConfigurationError, self.load)
 
-    def test_processes_that_start_at_once_have_one_key(self):
+    def test_concurrent_first_starts_share_key(self):
         context = multiprocessing.get_context('fork' if os.name == 'posix' else 'spawn')
         barrier, answers = context.Barrier(PROCESSES), context.Queue()
         processes = [context.Process(target=start_once, args=(str(self.path), barrier, answers))
@@ -79,7 +79,7 @@ class KeyFileTest(unittest.TestCase):
         self.assertEqual(['hunter2'] * PROCESSES, [sealer.unseal(text) for text in sealed])
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
-    def test_a_key_is_replaced_and_users_of_the_file_notice(self):
+    def test_key_rotation_noticed_by_running_process(self):
         running, operator = self.load(), self.load()
         old = running.seal('hunter2')
         first = running.ring()[0].id
@@ -100,7 +100,7 @@ class KeyFileTest(unittest.TestCase):
         self.assertEqual(0o600, stat.S_IMODE(self.path.stat().st_mode))
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
-    def test_a_change_that_is_none_leaves_the_keys(self):
+    def test_invalid_change_keeps_keys(self):
         running = self.load()
         sealed = running.seal('hunter2')
         self.path.write_text('no key at all')
@@ -108,7 +108,7 @@ class KeyFileTest(unittest.TestCase):
             self.assertEqual('hunter2', running.unseal(sealed))
         self.assertNotIn('no key at all', logged.output[0])
 
-    def test_one_operator_at_a_time(self):
+    def test_concurrent_key_change_refused(self):
         first, second = self.load(), self.load()
         with (first.alone(),
               self.assertRaisesRegex(errors.ConfigurationError, 'another process is changing'),
@@ -117,8 +117,8 @@ class KeyFileTest(unittest.TestCase):
         with second.alone():
             pass
 
-    def test_nobody_hears_the_old_keys_after_the_new_ones(self):
-        """Of many threads that ask while the file changes."""
+    def test_threads_see_changed_keys_at_once(self):
+        """No thread may get the previous keys after the change."""
         running, operator = self.load(), self.load()
         for _ in range(20):
             barrier = threading.Barrier(THREADS)

@@ -1,4 +1,4 @@
-"""Keys in a key manager, by Castellan."""
+"""Sealing with keys of a key manager through Castellan."""
 import tempfile
 import unittest
 
@@ -37,14 +37,14 @@ class KeyManagerTest(unittest.TestCase):
         return key_manager.KeyManagerSealer(self.conf, lambda: self.named)
 
     def made(self, sealer):
-        """The name of a key that the key manager makes, out of what the operator reads."""
+        """Create a key in the key manager and return its name from the printed text."""
         return sealer.add().split()[1]
 
-    def test_processes_open_what_others_sealed(self):
+    def test_sealed_text_opened_by_other_process(self):
         sealed = self.sealer().seal('hunter2')
         self.assertEqual('hunter2', self.sealer().unseal(sealed))
 
-    def test_a_key_is_replaced_by_configuration(self):
+    def test_key_rotation_by_configuration(self):
         running = self.sealer()
         old = running.seal('hunter2')
         first = running.ring()[0].id
@@ -64,12 +64,12 @@ class KeyManagerTest(unittest.TestCase):
         self.assertIsNone(running.key_of(old))
         self.assertRaises(errors.ConfigurationError, self.sealer().unseal, old)
 
-    def test_a_key_that_is_not_there_is_reported(self):
+    def test_unknown_key_rejected(self):
         self.named.append('3c1e8a4e-0000-4000-8000-000000000000')
         with self.assertRaisesRegex(errors.ConfigurationError, self.named[1]):
             self.sealer()
 
-    def test_keys_that_cannot_be_fetched_anew_leave_the_former(self):
+    def test_failed_reload_keeps_keys(self):
         running = self.sealer()
         sealed = running.seal('hunter2')
         self.named.append('3c1e8a4e-0000-4000-8000-000000000000')
@@ -77,14 +77,14 @@ class KeyManagerTest(unittest.TestCase):
             running.reload()
         self.assertEqual('hunter2', running.unseal(sealed))
 
-    def test_what_is_no_key_of_ours_is_reported(self):
+    def test_key_of_wrong_size_rejected(self):
         store = shared_keys.SharedKeys(self.conf)
         short = symmetric_key.SymmetricKey('AES', 128, b'x' * 16)
         self.named.append(store.store('context', short))
         with self.assertRaisesRegex(errors.ConfigurationError, 'does not have 256 bits'):
             self.sealer()
 
-    def test_one_that_does_not_answer_is_reported_without_secrets(self):
+    def test_key_manager_failure_hides_password(self):
         self.configure('nothing')
         with self.assertRaises(errors.ConfigurationError) as caught:
             self.sealer()

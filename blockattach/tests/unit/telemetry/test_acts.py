@@ -1,4 +1,4 @@
-"""What is said of an act: that it goes on, how long it took, how it ended."""
+"""Telemetry of an operation: progress, duration and outcome."""
 import os
 import threading
 import unittest
@@ -27,13 +27,13 @@ class TelemetryTestCase(unittest.TestCase):
         return self.telemetry.counts.registry.get_sample_value(f'blockattach_{name}', labels)
 
     def seen(self):
-        """What has begun: metric, labels, seconds."""
+        """Return the metric, the labels and the seconds of each operation in progress."""
         return [(act.row, act.labels, act.seconds()) for act in self.telemetry.acts()]
 
 
 class ActTest(TelemetryTestCase):
 
-    def test_it_is_timed(self):
+    def test_operation_duration_recorded(self):
         with self.telemetry.backend('disks', 'target', 'grant'):
             self.clock.advance(2)
         labels = {'backend': 'disks', 'part': 'target', 'verb': 'grant', 'outcome': 'ok'}
@@ -43,7 +43,7 @@ class ActTest(TelemetryTestCase):
             self.value('backend_call_seconds_bucket', le=bucket, **labels)
             for bucket in ('1.0', '2.5')))
 
-    def test_a_request_knows_how_long_its_parts_took(self):
+    def test_request_sums_durations_of_parts(self):
         for request in (self.telemetry.http(None),
                         self.telemetry.rpc_server('volume', 'connect', None)):
             with self.subTest(request.row.name):
@@ -64,7 +64,7 @@ class ActTest(TelemetryTestCase):
                 self.assertEqual({'database_seconds': 3, 'rpc_seconds': 4, 'backend_seconds': 8,
                                   'queue_seconds': 16}, request.noted.as_json())
 
-    def test_its_outcome_is_that_of_its_error(self):
+    def test_outcome_by_error_class(self):
         for outcome, error in (('refused', errors.BackendRefused(reason='x')),
                                ('refused', errors.StaleGeneration(noun='n', id='i', generation=1)),
                                ('uncertain', errors.BackendUncertain(reason='x')),
@@ -77,19 +77,19 @@ class ActTest(TelemetryTestCase):
                 self.assertEqual(before + 1, self.value(
                     'rpc_server_seconds_count', topic='t', method='m', outcome=outcome))
 
-    def test_what_is_known_later_is_noted(self):
+    def test_labels_added_during_operation(self):
         with self.telemetry.http(None) as act:
             act.note(operation='GET /volumes', status='2xx')
         self.assertEqual(1, self.value('http_request_seconds_count', operation='GET /volumes',
                                        status='2xx'))
 
-    def test_a_request_that_nobody_answered_is_a_server_error(self):
+    def test_failed_request_counted_as_5xx(self):
         with self.assertRaises(OSError), self.telemetry.http(None):
             raise OSError
         self.assertEqual(1, self.value('http_request_seconds_count', operation='none',
                                        status='5xx'))
 
-    def test_acts_are_listed_while_they_go_on(self):
+    def test_operations_in_progress_listed(self):
         caller = context.RequestContext(request_id='req-1')
         with self.telemetry.transaction('write'):
             self.clock.advance(3)
@@ -102,7 +102,7 @@ class ActTest(TelemetryTestCase):
                         'database_transaction', 'scheduler_placing', 'backend_call')))
         self.assertEqual([], self.seen())
 
-    def test_they_are_listed_without_counts_too(self):
+    def test_operations_in_progress_listed_without_metrics(self):
         self.telemetry.counts = None
         with self.assertRaises(OSError), self.telemetry.transaction('read'):
             self.assertEqual([(metrics.TRANSACTION, {'kind': 'read'}, 0)], self.seen())
@@ -110,7 +110,7 @@ class ActTest(TelemetryTestCase):
         self.assertEqual([], self.seen())
         self.telemetry.drift('grant', found=1)
 
-    def test_counters(self):
+    def test_counters_incremented(self):
         self.telemetry.drift('grant', found=3, repaired=2)
         self.telemetry.scheduler_retry('room_taken')
         self.telemetry.pool_refused('capacity')
@@ -125,7 +125,7 @@ class ActTest(TelemetryTestCase):
 
 class ReadingTest(TelemetryTestCase):
 
-    def test_what_cannot_be_read_is_missing_and_the_rest_is_there(self):
+    def test_failed_reading_omitted_and_logged(self):
         def fail():
             raise OSError('the disk is on fire')
 
@@ -135,20 +135,20 @@ class ReadingTest(TelemetryTestCase):
             self.assertEqual(4, self.value('database_connections', use='busy'))
         self.assertIn('the disk is on fire', logged.output[0])
 
-    def test_several_may_report_one_metric(self):
+    def test_readings_share_metric(self):
         for name in ('one', 'two'):
             self.telemetry.readings.add(name, lambda name=name: {
                 metrics.POOL_FREE: {(name,): 1}})
         self.assertEqual((1, 1), tuple(self.value('pool_free_bytes', pool=name)
                                        for name in ('one', 'two')))
 
-    def test_a_later_one_takes_the_place_of_an_earlier_one(self):
+    def test_reading_of_same_name_replaced(self):
         for free in (1, 2):
             self.telemetry.readings.add('disks', lambda free=free: {
                 metrics.POOL_FREE: {('pool',): free}})
         self.assertEqual(2, self.value('pool_free_bytes', pool='pool'))
 
-    def test_threads_know_how_busy_they_are(self):
+    def test_thread_pool_reports_usage(self):
         entered, gate = threading.Semaphore(0), threading.Event()
 
         def work(fails):
@@ -168,7 +168,7 @@ class ReadingTest(TelemetryTestCase):
             self.assertEqual('done', begun[2].result(SECONDS))
         self.assertEqual((2, 0, 0), self.use())
 
-    def test_threads_in_the_background_have_a_lower_priority_and_no_others(self):
+    def test_background_threads_have_lower_priority(self):
         def priority():
             return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 

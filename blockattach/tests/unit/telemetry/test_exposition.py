@@ -1,4 +1,4 @@
-"""Where metrics are served."""
+"""HTTP endpoint of the metrics."""
 import contextlib
 import unittest
 import urllib.error
@@ -35,13 +35,13 @@ class ExpositionTest(unittest.TestCase):
                                     timeout=polling.LIMIT) as answer:
             return answer.read().decode()
 
-    def test_each_takes_the_first_port_that_is_free(self):
+    def test_metrics_served_on_first_free_port(self):
         for port in self.ports:
             _, body = self.served()
             self.assertIn(f'host={LOCAL} port={port}', body)
             self.assertIn('blockattach_in_progress{act="http_request"} 0.0', self.ask(port))
 
-    def test_one_port_more_than_there_is_is_refused(self):
+    def test_metrics_without_free_port_refused(self):
         for _ in self.ports:
             self.served()
         with self.assertRaisesRegex(
@@ -49,13 +49,13 @@ class ExpositionTest(unittest.TestCase):
                 f'no port from {self.ports[0]} to {self.ports[-1]} is free'):
             self.served()
 
-    def test_an_address_of_others_is_refused(self):
+    def test_metrics_on_foreign_address_refused(self):
         settings = telemetry_conf.MetricsSettings('192.0.2.1', self.ports)
         with self.assertRaisesRegex(errors.ConfigurationError, 'metrics on 192.0.2.1'), \
                 counting.served(self.counts, settings):
             pass
 
-    def test_it_releases_its_port(self):
+    def test_metrics_port_released(self):
         made, _ = self.served()
         made.close()
         with self.assertRaises(urllib.error.URLError):

@@ -1,4 +1,4 @@
-"""The report of what a process is doing."""
+"""State report of a process."""
 import os
 import pathlib
 import tempfile
@@ -38,29 +38,29 @@ class StateReportTest(unittest.TestCase):
         self.report = state_report.StateReport('blockattach-volume', self.conf, self.telemetry)
 
     def written(self):
-        """What stands in the file, once there is one."""
+        """Return the content of the report file, or an empty text."""
         return ''.join(path.read_text('utf-8') for path in pathlib.Path(self.folder).glob(
             f'blockattach-volume_{os.getpid()}_gurumeditation_*'))
 
-    def test_it_shows_what_goes_on_and_what_was_added(self):
+    def test_report_has_operations_and_added_sections(self):
         context.RequestContext(request_id='req-4711')
         self.report.add('Locks', lambda: {'volumes': ['v1 alone']})
         with self.telemetry.backend('disks', 'target', 'grant'):
             report_text = self.report.text()
-        for text in ('State of blockattach-volume', 'MainThread', 'test_it_shows_what_goes_on',
+        for text in ('State of blockattach-volume', 'MainThread', 'test_report_has_operations',
                      'backend_call', 'verb = grant', 'request_id = req-4711', 'v1 alone',
                      'collector = http'):
             with self.subTest(text):
                 self.assertIn(text, report_text)
 
-    def test_it_has_no_secret(self):
+    def test_report_has_no_secret(self):
         password = SECRETS[3]
         self.report.add('Bus', lambda: {'url': f'rabbit://guest:{password}@broker:5672/'})
         report_text = self.report.text()
         self.assertIn('rabbit://guest:***@broker:5672/', report_text)
         self.assertEqual([], [secret for secret in SECRETS if secret in report_text])
 
-    def test_a_section_that_cannot_be_made_leaves_the_others(self):
+    def test_report_keeps_sections_beside_failed_one(self):
         def fail():
             raise OSError('the disk is on fire')
 
@@ -70,7 +70,7 @@ class StateReportTest(unittest.TestCase):
         self.assertIn('failed to report = the disk is on fire', report_text)
         self.assertIn('state = fine', report_text)
 
-    def test_it_is_written_while_others_hang(self):
+    def test_report_written_while_threads_hang(self):
         lock = threading.Lock()
         with lock:
             waiting = threading.Thread(target=lock.acquire, name='hangs', daemon=True)
@@ -79,7 +79,7 @@ class StateReportTest(unittest.TestCase):
             polling.until(lambda: '= hangs' in self.written())
         waiting.join()
 
-    def test_a_file_that_is_touched_asks_for_it(self):
+    def test_report_written_on_touched_file(self):
         path = os.path.join(self.folder, 'report')
         self.conf.set_override('file_event_handler', path, group=state_report.GROUP)
         with self.assertRaisesRegex(errors.ConfigurationError, f'cannot watch {path}'):

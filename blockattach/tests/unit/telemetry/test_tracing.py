@@ -1,4 +1,4 @@
-"""Spans, in memory: which acts make them, and how they hang together."""
+"""Trace spans of operations, exported to memory."""
 import unittest
 
 from opentelemetry.sdk.trace import export
@@ -33,7 +33,7 @@ class TracingTest(unittest.TestCase):
     def finished(self):
         return {span.name: span for span in self.spans.get_finished_spans()}
 
-    def test_one_trace_over_a_message(self):
+    def test_trace_continues_over_message(self):
         message = {}
         with self.telemetry.http(None) as act:
             context.RequestContext(request_id='req-1')
@@ -61,7 +61,7 @@ class TracingTest(unittest.TestCase):
              'blockattach.request_id': 'req-1'}, dict(root.attributes))
         self.assertEqual('blockattach-api', root.resource.attributes['service.name'])
 
-    def test_what_nobody_asked_for_makes_no_trace(self):
+    def test_operation_without_request_has_no_trace(self):
         for act in (self.telemetry.transaction('read'), self.telemetry.rpc_client('t', 'm'),
                     self.telemetry.backend('b', 'store', 'pools'), self.telemetry.placing()):
             message = {}
@@ -70,19 +70,19 @@ class TracingTest(unittest.TestCase):
             self.assertEqual({}, message)
         self.assertEqual({}, self.finished())
 
-    def test_a_message_without_a_trace_begins_one(self):
+    def test_message_without_trace_starts_one(self):
         with self.telemetry.rpc_server('volume', 'connect', None):
             pass
         self.assertIsNone(self.finished()['volume.connect'].parent)
 
-    def test_what_does_not_name_a_trace_is_not_believed(self):
+    def test_malformed_traceparent_ignored(self):
         for text in ('x', '00-0-0-00', '\r\n'):
             with self.telemetry.http(text):
                 pass
             self.assertIsNone(self.finished()['none'].parent)
             self.spans.clear()
 
-    def test_a_failure_is_recorded(self):
+    def test_failure_recorded_without_message(self):
         with self.assertRaises(errors.BackendRefused), self.telemetry.work('create', None):
             raise errors.BackendRefused(reason='the password is hunter2')
         span = self.finished()['create volume']
@@ -90,7 +90,7 @@ class TracingTest(unittest.TestCase):
                                                 span.attributes['blockattach.outcome']))
         self.assertNotIn('hunter2', span.to_json())
 
-    def test_the_choice_travels_with_the_message(self):
+    def test_sampling_decision_sent_with_message(self):
         message = {}
         self.telemetry.tracer = self.tracer(ratio=0.0)
         with self.telemetry.http(None):
@@ -100,7 +100,7 @@ class TracingTest(unittest.TestCase):
             pass
         self.assertEqual({}, self.finished())
 
-    def test_every_act_has_a_span_whose_name_its_labels_fill(self):
+    def test_each_histogram_has_span_name(self):
         timed = [row for row in metrics.METRICS if row.kind is metrics.Kind.HISTOGRAM]
         self.assertEqual(timed, [row for row in metrics.METRICS if row.span is not None])
         for row in timed:

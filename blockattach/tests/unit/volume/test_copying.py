@@ -1,4 +1,4 @@
-"""Bytes that go from one store of files to another."""
+"""Copying of volumes between file stores."""
 import dataclasses
 import tempfile
 import unittest
@@ -56,7 +56,7 @@ class CopyingTest(unittest.TestCase):
     def run_copy(self, copied=lambda length: None):
         copying.copy_volume(self.here, self.volume, self.there, self.copy, copied)
 
-    def test_all_bytes_and_holes(self):
+    def test_copy_keeps_bytes_and_holes(self):
         lengths = []
         self.run_copy(lengths.append)
         self.assertEqual(BYTES, self.read(self.there, self.copy))
@@ -66,7 +66,7 @@ class CopyingTest(unittest.TestCase):
         self.assertLess(self.there.store.allocated_bytes(backends._stored(self.copy))
                         if hasattr(self.there.store, 'allocated_bytes') else 0, units.GIB // 2)
 
-    def test_another_byte_anywhere_is_noticed(self):
+    def test_copy_with_changed_byte_refused(self):
         for offset in (0, 3 * disks.PIECE, 7 * disks.PIECE + 5, units.GIB - 1):
             with self.subTest(offset):
                 failpoints.arm('volume.moving.before_verify', lambda offset=offset: self.write(
@@ -78,19 +78,19 @@ class CopyingTest(unittest.TestCase):
                 self.there.delete(self.copy)
                 self.there.create(self.copy)
 
-    def test_what_ends_it_ends_it(self):
+    def test_copy_ended_by_error_of_pace(self):
         def end(length):
             raise errors.BackendUncertain(reason='the process ends')
         self.assertRaises(errors.BackendUncertain, self.run_copy, end)
         self.assertEqual(BYTES, self.read(self.here, self.volume))
 
-    def test_one_place_of_two_backends_is_seen(self):
+    def test_is_one_disk_recognizes_same_file(self):
         self.assertFalse(backends.is_one_disk(self.here, self.volume, self.there, self.copy))
         self.assertTrue(backends.is_one_disk(self.here, self.volume, self.here, self.copy))
         self.there.delete(self.copy)
         self.assertFalse(backends.is_one_disk(self.here, self.volume, self.there, self.copy))
 
-    def test_a_disk_that_is_too_short(self):
+    def test_open_of_too_short_disk_raises(self):
         with self.assertRaises(OSError):
             disks.Device(self.here.store.device(backends._stored(self.volume)), 2 * units.GIB,
                          False)

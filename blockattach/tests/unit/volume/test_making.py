@@ -1,4 +1,4 @@
-"""A store that cannot copy refuses for good; a copy may take long."""
+"""Creation of volumes from sources: unsupported stores, and long copies."""
 import types
 import unittest
 
@@ -14,14 +14,14 @@ from blockattach.tests.unit.domain import test_sources
 
 
 class Plain(fake_store.FakeStore):
-    """Makes empty volumes."""
+    """Store that supports no clones."""
 
     clone = clone_snapshot = None
 
 
 class PlainStoreTest(unittest.TestCase):
 
-    def test_no_clones(self):
+    def test_clone_unsupported_by_store_refused(self):
         chosen = settings.settings('/nowhere')
         backend = backends.KeptBackend(loading.Backend(
             'tested', chosen, Plain(chosen), fake_target.FakeTarget(chosen)))
@@ -35,7 +35,7 @@ class PlainStoreTest(unittest.TestCase):
 
 class MakerTest(unittest.TestCase):
 
-    def test_what_may_take_long(self):
+    def test_create_from_source_takes_long(self):
         maker = making.Maker(types.SimpleNamespace(
             database=None, backend=None, copied=None, cache=None))
         for source_volid, snapshot_id, expected in (

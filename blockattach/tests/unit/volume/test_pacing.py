@@ -1,4 +1,4 @@
-"""Copies of one backend share its limit, and end early where nobody wants them."""
+"""Bandwidth limit shared by the copies of a backend, and early end of copies."""
 import threading
 import unittest
 
@@ -11,7 +11,7 @@ PIECE = 10
 
 
 class Passing(clock.Clock):
-    """Time passes while it is waited for."""
+    """Clock that advances by the time of each wait."""
 
     def __init__(self):
         self.now = 100.0
@@ -35,32 +35,32 @@ class PaceTest(unittest.TestCase):
         self.pace = pacing.Pace(limit, self.clock)
         return self.pace.of('a-volume', wanted)
 
-    def test_so_many_bytes_a_second(self):
+    def test_copy_limited_to_bytes_per_second(self):
         copied = self.copying(5)
         for _ in range(4):
             copied(PIECE)
         self.assertEqual(108.0, self.clock.now)
 
-    def test_all_copies_together(self):
+    def test_copies_share_limit(self):
         first = self.copying(5)
         second = self.pace.of('another', lambda: True)
         for copied in (first, second) * 2:
             copied(PIECE)
         self.assertEqual(108.0, self.clock.now)
 
-    def test_what_was_not_used_is_not_saved_up(self):
+    def test_unused_bandwidth_not_saved(self):
         copied = self.copying(5)
         self.clock.now += 1000
         copied(PIECE)
         self.assertEqual(1102.0, self.clock.now)
 
-    def test_no_limit(self):
+    def test_unlimited_copy_does_not_wait(self):
         copied = self.copying(0)
         for _ in range(1000):
             copied(PIECE)
         self.assertEqual(100.0, self.clock.now)
 
-    def test_what_is_not_wanted_ends_and_the_question_is_rare(self):
+    def test_unwanted_copy_ends_with_rare_checks(self):
         asked = []
         copied = self.copying(PIECE, lambda: asked.append(1) or len(asked) < 3)
         for _ in range(15):
@@ -71,14 +71,14 @@ class PaceTest(unittest.TestCase):
                 copied(PIECE)
         self.assertEqual(3, len(asked))
 
-    def test_the_end_of_the_process_ends_it_at_once(self):
+    def test_stop_ends_copy_at_once(self):
         copied = self.copying(5)
         self.pace.stop()
         for _ in range(2):
             self.assertRaises(verbs.Left, copied, PIECE)
         self.assertEqual(100.0, self.clock.now)
 
-    def test_one_that_waits_for_long_ends_too(self):
+    def test_stop_ends_waiting_copy(self):
         pace = pacing.Pace(1, clock.Clock())
         waiting, ended = threading.Event(), []
 

@@ -1,4 +1,4 @@
-"""What is said of a target that nobody watches, from one comparison to the next."""
+"""Log of whether an unsupervised target answers, from one repair pass to the next."""
 import unittest
 
 from blockattach.platform import errors
@@ -23,16 +23,16 @@ class TargetAnswersTest(unittest.TestCase):
             raise self.fault
 
     def compare(self, *faults):
-        """One comparison after the other, each with what it meets."""
+        """Run a comparison for each fault, where None means none."""
         for self.fault in faults:
             self.answers.compare()
 
-    def test_one_that_answers_is_not_spoken_of(self):
+    def test_answering_target_not_logged(self):
         with self.assertNoLogs(MODULE):
             self.compare(None, None)
         self.assertEqual([], self.changes)
 
-    def test_each_change_is_logged_once(self):
+    def test_each_change_of_target_logged_once(self):
         with self.assertLogs(MODULE) as said:
             self.compare(SILENT, SILENT, None, None, SILENT)
         wrong = 'the target does not answer'
@@ -42,7 +42,7 @@ class TargetAnswersTest(unittest.TestCase):
         self.assertIn('LIO did not answer within 40 seconds', silent.getMessage())
         self.assertIsNone(silent.exc_info)
 
-    def test_it_is_not_blamed_for_the_database(self):
+    def test_database_error_not_blamed_on_target(self):
         for before, changes in (((), []), ((SILENT,), ['the target does not answer'])):
             with self.subTest(before):
                 self.compare(*before)

@@ -1,4 +1,4 @@
-"""Authentication as it is configured: what cannot work is reported before the first request."""
+"""Configuration of the authentication, whose errors are reported at the start."""
 import pathlib
 import sys
 
@@ -44,7 +44,7 @@ class AddressTest(Case):
     def check(self):
         authentication.check_address(self.conf, self.settings())
 
-    def test_without_authentication_only_loopback_is_listened_on(self):
+    def test_noauth_listens_on_loopback_only(self):
         for host in ('127.0.0.1', 'localhost', '::1'):
             self.configure(f'[api]\nhost = {host}\n')
             self.check()
@@ -54,18 +54,18 @@ class AddressTest(Case):
                 self.refused(self.check, 'cannot listen on', '[api] host in', str(self.file),
                              'auth_strategy')
 
-    def test_with_authentication_any_address_is(self):
+    def test_authenticated_api_listens_on_any_address(self):
         for strategy, tls in (('keystone', ''), ('http_basic', 'tls_cert_file = x')):
             self.configure(f'[api]\nhost = 0.0.0.0\nauth_strategy = {strategy}\n{tls}\n')
             with self.assertNoLogs('blockattach.wiring.authentication'):
                 self.check()
 
-    def test_passwords_in_the_clear_are_warned_of(self):
+    def test_http_basic_without_tls_logged(self):
         self.configure('[api]\nhost = 0.0.0.0\nauth_strategy = http_basic\n')
         with self.assertLogs('blockattach.wiring.authentication', 'WARNING'):
             self.check()
 
-    def test_half_of_tls_is_none(self):
+    def test_tls_key_or_ca_without_certificate_rejected(self):
         for name in ('tls_key_file', 'tls_client_ca_file'):
             self.configure(f'[api]\n{name} = x\n')
             self.refused(self.settings, f'[api] {name} in {self.file}', 'without tls_cert_file')
@@ -82,7 +82,7 @@ class AuthenticationTest(Case):
                         if value is not None)
         self.configure(f'[api]\nauth_strategy = keystone\n[keystone_authtoken]\n{lines}')
 
-    def test_files_of_http_basic_must_be_there(self):
+    def test_missing_or_invalid_http_basic_files_rejected(self):
         users = pathlib.Path(self.conf.state_path, 'htpasswd')
         roles = pathlib.Path(self.conf.state_path, 'roles')
         text = (f'[api]\nauth_strategy = http_basic\nhttp_basic_auth_user_file = {users}\n'
@@ -100,14 +100,14 @@ class AuthenticationTest(Case):
         roles.write_text('ann:shop:member\n')
         self.build()
 
-    def test_keystone_is_not_needed_to_start(self):
+    def test_start_without_keystone_reachable(self):
         self.keystone(**PASSWORD)
         self.build()
         group = self.conf[keystone.GROUP]
         self.assertTrue(group.service_token_roles_required)
         self.assertEqual(['service'], group.service_token_roles)
 
-    def test_without_an_account_nothing_asks_keystone(self):
+    def test_incomplete_keystone_account_rejected(self):
         for options, words in (
                 ({'auth_type': None}, '[keystone_authtoken] auth_type, not set in'),
                 ({'auth_type': 'admin_token'}, '[keystone_authtoken] auth_type in'),
@@ -121,7 +121,7 @@ class AuthenticationTest(Case):
     def check_of_projects(self):
         authentication.build_project_check(self.conf, self.settings())
 
-    def test_what_auth_token_cannot_work_with(self):
+    def test_invalid_auth_token_options_rejected(self):
         for options, words in (
                 ({'auth_type': 'no-such'}, 'no-such'),
                 ({'memcache_security_strategy': 'ENCRYPT'}, 'memcache_secret_key'),
@@ -133,7 +133,7 @@ class AuthenticationTest(Case):
                 self.keystone(**{**PASSWORD, **options})
                 self.refused(self.build, words)
 
-    def test_without_a_library_for_memcached(self):
+    def test_missing_memcached_library_rejected(self):
         for options, module in (({}, 'memcache'),
                                 ({'memcache_tls_enabled': 'true'}, 'bmemcached')):
             self.keystone(**PASSWORD, memcached_servers='127.0.0.1:1', **options)
@@ -148,7 +148,7 @@ class AuthenticationTest(Case):
                 if before is not None:
                     sys.modules[module] = before
 
-    def test_our_own_account_may_stand_in_a_group_of_its_own(self):
+    def test_keystone_account_in_auth_section(self):
         self.configure('[api]\nauth_strategy = keystone\n[keystone_authtoken]\n'
                        'auth_section = account\n[account]\n')
         self.refused(self.build, f'[account] auth_type, not set in {self.file}')
@@ -157,12 +157,12 @@ class AuthenticationTest(Case):
                            f'{name} = {value}\n' for name, value in PASSWORD.items()))
         self.build()
 
-    def test_values_of_oslo_middleware_are_checked(self):
+    def test_invalid_oslo_middleware_option_rejected(self):
         self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = perhaps\n')
         self.refused(lambda: authentication.build_outer_middleware(self.conf, self.settings()),
                      f'[oslo_middleware] enable_proxy_headers_parsing in {self.file}')
 
-    def test_without_authentication_strangers_are_refused_before_a_proxy_is_believed(self):
+    def test_noauth_refuses_remote_client_before_proxy_headers(self):
         self.configure('[oslo_middleware]\nenable_proxy_headers_parsing = true\n')
         layers = authentication.build_outer_middleware(self.conf, self.settings())
         application = middleware.application(layers, served)

@@ -1,4 +1,4 @@
-"""A control service as it is put together: by the operator's rules, which it reads anew."""
+"""Assembled control service with the policies of the operator."""
 import json
 import os
 
@@ -28,12 +28,12 @@ class ControlTest(test_wiring.WiringTestCase):
         with open(self.rules, 'w', encoding='utf-8') as file:
             json.dump(rules, file)
 
-    def test_it_serves_what_is_in_the_database(self):
+    def test_control_serves_attachments_of_database(self):
         made = [make.attachment(self.built.database) for _ in range(2)]
         self.assertEqual([made[-1].id], [one.id for one in self.client.list(self.member)])
         self.assertEqual(made[0].id, self.client.get(self.member, made[0].id).id)
 
-    def test_rules_are_read_anew(self):
+    def test_reload_applies_changed_policies(self):
         made = make.attachment(self.built.database)
         self.write({'volume:attachment_get': '!'})
         self.client.get(self.member, made.id)

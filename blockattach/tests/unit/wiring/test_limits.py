@@ -1,4 +1,4 @@
-"""Limits that Keystone keeps: how it is asked, what its answers mean, and when it is not asked."""
+"""Unified limits in Keystone: requests, answers and caching."""
 import subprocess
 import sys
 import tempfile
@@ -55,10 +55,10 @@ class SourceTest(unittest.TestCase):
         file.flush()
         return file.name
 
-    def test_the_database_by_default(self):
+    def test_database_driver_has_no_source(self):
         self.assertIsNone(self.source('database'))
 
-    def test_what_a_project_may_have(self):
+    def test_project_limit_overrides_registered_limit(self):
         self.keystone.registered |= {'volumes': 10, 'gigabytes': 100}
         self.keystone.of_projects |= {PROJECT: {'volumes': 3}, 'another': {'gigabytes': 5}}
         found = self.source()
@@ -66,24 +66,24 @@ class SourceTest(unittest.TestCase):
         self.assertEqual({'volumes': 10, 'gigabytes': 5}, found('another'))
         self.assertEqual({'volumes': 10, 'gigabytes': 100}, found('a third'))
 
-    def test_the_endpoint_by_its_service(self):
+    def test_endpoint_found_by_service_and_region(self):
         self.keystone.registered['volumes'] = 1
         found = self.source(endpoint_id=None, endpoint_service_type=fixtures.TYPE,
                             endpoint_region_name=fixtures.REGION)
         self.assertEqual({'volumes': 1}, found(PROJECT))
 
-    def test_an_account_in_a_group_of_its_own(self):
+    def test_account_in_auth_section(self):
         self.keystone.registered['volumes'] = 1
         account = {name: self.keystone.options()[name] for name in fixtures.ACCOUNT}
         found = self.source(**dict.fromkeys(fixtures.ACCOUNT), auth_section='an_account',
                             others={'an_account': account})
         self.assertEqual({'volumes': 1}, found(PROJECT))
 
-    def test_any_number(self):
+    def test_unlimited_limit_is_minus_one(self):
         self.keystone.registered['volumes'] = -1
         self.assertEqual({'volumes': -1}, self.source()(PROJECT))
 
-    def test_a_model_that_nobody_follows(self):
+    def test_unsupported_enforcement_model_refused(self):
         self.keystone.model = 'strict-two-level'
         found = self.source()
         with self.assertLogs('blockattach.platform.unified_limits') as logged:
@@ -92,7 +92,7 @@ class SourceTest(unittest.TestCase):
         self.keystone.model = 'flat'
         self.assertEqual({}, found(PROJECT))
 
-    def test_an_answer_is_used_for_a_while(self):
+    def test_limits_cached(self):
         found = self.source()
         self.assertEqual({}, found(PROJECT))
         self.keystone.registered['volumes'] = 1
@@ -102,7 +102,7 @@ class SourceTest(unittest.TestCase):
         self.clock.advance(10)
         self.assertEqual({'volumes': 1}, found(PROJECT))
 
-    def test_no_answer_is_no_limit_of_anything(self):
+    def test_failed_request_is_limits_unavailable(self):
         found = self.source()
         for status in (500, 403):
             self.keystone.status = status
@@ -114,13 +114,13 @@ class SourceTest(unittest.TestCase):
         self.assertRaises(errors.LimitsUnavailable, found, PROJECT)
         self.keystone = fixtures.LimitsStandIn()
 
-    def test_what_is_missing_in_the_configuration(self):
+    def test_incomplete_configuration_rejected(self):
         for changed in ({'endpoint_id': None}, {'auth_type': None},
                         {'auth_type': 'no-such-plugin'}, {'auth_url': None}):
             with self.subTest(changed):
                 self.assertRaises(errors.ConfigurationError, self.source, **changed)
 
-    def test_what_is_not_installed(self):
+    def test_missing_oslo_limit_rejected(self):
         done = subprocess.run(
             [sys.executable, '-c', WITHOUT_OSLO_LIMIT,
              self.file('[quota]', 'quota_driver = unified_limits')],

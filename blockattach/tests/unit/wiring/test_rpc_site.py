@@ -1,4 +1,4 @@
-"""A process and the others of its site, which find it in the database."""
+"""Directory in the database by which the processes of a site find each other."""
 import os
 import pathlib
 import unittest
@@ -20,7 +20,7 @@ HERE = endpoints.Endpoint('127.0.0.1', 1, 'this start')
 
 
 class ServiceEndpointsTest(unittest.TestCase):
-    """The directory as a process has it."""
+    """Directory of endpoints in the database."""
 
     def setUp(self):
         super().setUp()
@@ -35,7 +35,7 @@ class ServiceEndpointsTest(unittest.TestCase):
         self.addCleanup(made.close)
         return made
 
-    def test_what_one_registers_others_find_until_it_withdraws(self):
+    def test_registered_endpoint_found_until_withdrawn(self):
         self.mine.register(TOPIC, 'one', HERE)
         self.assertEqual([HERE], self.others.find(TOPIC, 'one'))
         self.assertEqual([HERE], self.others.find(TOPIC))
@@ -43,7 +43,7 @@ class ServiceEndpointsTest(unittest.TestCase):
         self.assertEqual([], self.others.find(TOPIC))
         self.mine.withdraw(TOPIC, 'one', HERE)
 
-    def test_what_was_forgotten_is_registered_again(self):
+    def test_beat_registers_lost_endpoint_again(self):
         self.mine.register(TOPIC, 'one', HERE)
         other = HERE._replace(instance='of another server')
         self.mine.register(TOPIC, 'two', other)
@@ -51,7 +51,7 @@ class ServiceEndpointsTest(unittest.TestCase):
         self.mine.beat()
         self.assertEqual({HERE, other}, set(self.others.find(TOPIC)))
 
-    def test_what_was_withdrawn_is_not(self):
+    def test_beat_skips_withdrawn_endpoint(self):
         self.mine.register(TOPIC, 'one', HERE)
         self.mine.withdraw(TOPIC, 'one', HERE)
         self.mine.beat()
@@ -59,7 +59,7 @@ class ServiceEndpointsTest(unittest.TestCase):
 
 
 class OptionsTest(test_wiring.WiringTestCase):
-    """What an operator writes down."""
+    """Options of the group ``[rpc]`` for the HTTP bus."""
 
     def setUp(self):
         super().setUp()
@@ -72,20 +72,20 @@ class OptionsTest(test_wiring.WiringTestCase):
             self.base()
         self.assertIn(f'[rpc] {name}', str(caught.exception))
 
-    def test_others_cannot_be_sent_to_every_address(self):
+    def test_wildcard_listen_without_advertise_rejected(self):
         self.refused('advertise', listen='0.0.0.0:0')
 
-    def test_what_is_no_address(self):
+    def test_invalid_address_rejected(self):
         self.refused('listen', listen='here')
         self.refused('advertise', listen='0.0.0.0:0', advertise='there')
 
-    def test_a_key_that_others_can_read(self):
+    def test_key_file_readable_by_others_rejected(self):
         path = pathlib.Path(self.conf.state_path, 'rpc.keys')
         path.write_text(f'site {64 * "a"}\n')
         os.chmod(path, 0o644)
         self.refused('key_file')
 
-    def test_processes_of_one_database_and_one_key_meet(self):
+    def test_processes_of_same_database_and_key_connected(self):
         first, second = (dependencies.build_dependencies(self.conf, upgrade=True)
                          for _ in range(2))
         for base in (first, second):
@@ -97,7 +97,7 @@ class OptionsTest(test_wiring.WiringTestCase):
         client = probe.ProbeClient(second.bus.client(probe.ProbeInterface, 'one'))
         self.assertEqual(['first', 1], client.echo(context.admin_context(), 1))
 
-    def test_within_a_process_there_is_no_site(self):
+    def test_inproc_transport_has_no_site(self):
         self.conf.set_override('transport_url', 'inproc://one/')
         self.conf.set_override('calls', 'http', group='rpc')
         self.assertIsNone(self.base().site)

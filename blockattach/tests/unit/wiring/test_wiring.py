@@ -1,4 +1,4 @@
-"""What an operator writes down is what is put together."""
+"""Assembly of the services from the configuration."""
 import logging
 import pathlib
 import queue
@@ -38,7 +38,7 @@ LIMIT = polling.LIMIT
 
 
 class WiringTestCase(unittest.TestCase):
-    """Dependencies on a database of its own and a bus in this process."""
+    """Test case with a database of its own and an in-process bus."""
 
     def setUp(self):
         super().setUp()
@@ -62,7 +62,7 @@ class WiringTestCase(unittest.TestCase):
 
 
 class StateTest(WiringTestCase):
-    """What is found below state_path."""
+    """Files below ``state_path``."""
 
     def setUp(self):
         super().setUp()
@@ -72,14 +72,14 @@ class StateTest(WiringTestCase):
         with self.assertRaisesRegex(errors.ConfigurationError, said):
             self.base()
 
-    def test_a_directory_that_is_open_to_others(self):
+    def test_state_path_open_to_others_rejected(self):
         for mode in (0o755, 0o750, 0o707):
             self.state.chmod(mode)
             self.refused(f'mode {mode:04o}.. Run: chmod 700 {self.state}')
         self.state.chmod(0o700)
         self.base()
 
-    def test_a_lost_key_is_not_replaced(self):
+    def test_lost_sealing_key_not_replaced(self):
         key = self.state / 'seal.key'
         self.base()
         key.unlink()
@@ -108,12 +108,12 @@ class DetachRuleTest(WiringTestCase):
         return context.RequestContext(project_id=make.PROJECT, service_roles=list(service_roles),
                                       overwrite=False)
 
-    def test_without_a_nova_the_rule_rests(self):
+    def test_detach_rule_off_without_nova(self):
         base = self.base()
         control.build_detach_rule(base).check(
             self.caller(), self.attached(base), VERB)
 
-    def test_with_a_nova_it_holds(self):
+    def test_detach_rule_on_with_nova(self):
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
         base = self.base()
         rule, attachment = control.build_detach_rule(base), self.attached(base)
@@ -125,7 +125,7 @@ class DetachRuleTest(WiringTestCase):
             rule.check_volume(self.caller(), attachment.volume_id, [attachment], other.id,
                               detach_rule.Verb.DETACH)
 
-    def test_with_keystone_it_holds_and_says_what_is_missing(self):
+    def test_detach_rule_on_with_keystone_logs_missing_nova(self):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
         keystone.register(self.conf)
         self.conf.set_override('service_token_roles', ['services'], group='keystone_authtoken')
@@ -137,7 +137,7 @@ class DetachRuleTest(WiringTestCase):
         with self.assertRaises(errors.NovaUnavailable):
             rule.check(self.caller('service'), attachment, VERB)
 
-    def test_off_is_off_and_said(self):
+    def test_detach_rule_disabled_by_option_logged(self):
         self.conf.set_override('auth_strategy', 'keystone', group='api')
         self.conf.set_override('detach_rule', 'off', group='nova')
         self.conf.set_override('endpoint_override', self.nova.url, group='nova')
@@ -150,12 +150,12 @@ class DetachRuleTest(WiringTestCase):
 
 class NotificationsTest(WiringTestCase):
 
-    def test_they_follow_the_configuration(self):
+    def test_notifications_enabled_by_driver(self):
         self.assertFalse(self.base().notifier.enabled)
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
         self.assertTrue(self.base().notifier.enabled)
 
-    def test_the_rows_are_those_of_the_database(self):
+    def test_attach_notification_reads_database(self):
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
         base = self.base()
         connected = make.attachment(base.database, state=lifecycle.State.CONNECTED)
@@ -166,7 +166,7 @@ class NotificationsTest(WiringTestCase):
                          (publisher, event_type, payload['status'],
                           [row['id'] for row in payload['volume_attachment']]))
 
-    def test_the_end_is_notified_though_the_volume_is_gone_by_then(self):
+    def test_detach_end_notified_for_deleted_volume(self):
         self.conf.set_override('driver', ['messagingv2'], group='oslo_messaging_notifications')
         base = self.base()
         leaving = make.attachment(base.database, state=lifecycle.State.DISCONNECTING)
@@ -180,7 +180,7 @@ class NotificationsTest(WiringTestCase):
                          (publisher, event_type, payload['volume_attachment']))
 
     def heard(self):
-        """Notifications, as any listener gets them."""
+        """Return the queue of received notifications."""
         listener = Listener()
         channel = oslo_messaging.get_notification_transport(self.conf)
         self.addCleanup(channel.cleanup)
@@ -193,7 +193,7 @@ class NotificationsTest(WiringTestCase):
 
 
 class Listener:
-    """Keeps what it hears."""
+    """Listener that records notifications."""
 
     def __init__(self):
         self.heard = queue.SimpleQueue()
@@ -203,13 +203,13 @@ class Listener:
 
 
 class Plain(fake_store.FakeStore):
-    """Cannot clone."""
+    """Store that does not support clones."""
 
     clone = None
 
 
 class ImageCacheTest(WiringTestCase):
-    """A backend that is to cache images and cannot does not begin."""
+    """Requirements of a backend with an image-volume cache."""
 
     WHOSE = {'cinder_internal_tenant_project_id': 'ours', 'cinder_internal_tenant_user_id': 'us'}
 
@@ -222,14 +222,14 @@ class ImageCacheTest(WiringTestCase):
         return volume.build_manager(self.base(), 'kept', loading.Backend(
             'kept', chosen, store(chosen), fake_target.FakeTarget(chosen)))
 
-    def test_it_begins_with_what_it_needs(self):
+    def test_image_cache_with_requirements_starts(self):
         self.build(**self.WHOSE).kept.repairer.stop()
 
-    def test_whose_the_volumes_are_is_not_said(self):
+    def test_image_cache_without_internal_tenant_rejected(self):
         for name in self.WHOSE:
             with self.subTest(name), self.assertRaisesRegex(errors.ConfigurationError, name):
                 self.build(**{**self.WHOSE, name: None})
 
-    def test_the_store_cannot_clone(self):
+    def test_image_cache_on_store_without_clone_rejected(self):
         with self.assertRaisesRegex(errors.ConfigurationError, 'image_volume_cache_enabled'):
             self.build(Plain, **self.WHOSE)

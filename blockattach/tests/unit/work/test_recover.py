@@ -1,4 +1,4 @@
-"""What was interrupted is resumed: which cases there are, pass by pass."""
+"""Recovery of interrupted work by repeated passes."""
 import types
 import unittest
 
@@ -10,7 +10,7 @@ ROW = types.SimpleNamespace(id='a')
 
 
 class Acts:
-    """A source with one orphan, or one row that is overdue; its acts end as planned."""
+    """Source with one orphaned or one overdue row, whose recovery ends as planned."""
 
     def __init__(self, *ends, settle_seconds=0):
         self.ends = list(ends)
@@ -45,28 +45,28 @@ class OrphanTest(unittest.TestCase):
         acts.recovery.remember()
         return acts
 
-    def test_it_is_resumed_once(self):
+    def test_orphan_resumed_once(self):
         acts = self.orphaned(None)
         self.assertEqual([1, 0], acts.look(2))
 
-    def test_it_is_left_to_another_process(self):
+    def test_orphan_taken_by_other_process_skipped(self):
         for end in (False, errors.StaleGeneration(noun='attachment', id='a', generation=1),
                     errors.AttachmentNotFound(attachment_id='a')):
             with self.subTest(end=end):
                 self.assertEqual([0, 0], self.orphaned(end).look(2))
 
-    def test_what_did_not_come_to_pass_is_tried_in_the_next_pass(self):
+    def test_failed_recovery_retried_in_next_pass(self):
         for end in (recover.Busy(), errors.DatabaseUnavailable()):
             with self.subTest(end=end):
                 self.assertEqual([0, 1, 0], self.orphaned(end, None).look(3))
 
-    def test_it_waits_for_the_calls_that_may_still_come(self):
+    def test_orphan_resumed_after_settle_time(self):
         acts = self.orphaned(None, settle_seconds=5)
         self.assertEqual([0], acts.look(1))
         acts.clock.advance(5)
         self.assertEqual([1, 0], acts.look(2))
 
-    def test_one_that_is_overdue_is_one_case(self):
+    def test_overdue_orphan_resumed_once(self):
         acts = self.orphaned(None)
         acts.overdue = [ROW]
         self.assertEqual([1], acts.look(1))
