@@ -1,4 +1,4 @@
-"""Each row of each consumer's table, in the consumer's order, with what it reads of the answer."""
+"""Recorded calls of each consumer, in its order, with the parts of the answers that it reads."""
 import tempfile
 import unittest
 
@@ -15,7 +15,7 @@ from blockattach.tests.fixtures import nova as compute
 
 
 class ServiceCase(unittest.TestCase):
-    """A service for all flows, with an image and a Compute service whose servers use nothing."""
+    """Test case with a service, an image, and a Compute service without attached volumes."""
 
     @classmethod
     def setUpClass(cls):
@@ -42,23 +42,23 @@ class ContractsTest(ServiceCase):
                 for call in flow.calls:
                     played.play(call)
 
-    def test_nova(self):
+    def test_nova_calls_answered(self):
         self.play(nova.CONSUMER)
 
-    def test_nova_by_an_address_without_the_project(self):
+    def test_nova_calls_without_project_in_path_answered(self):
         self.play(nova.CONSUMER._replace(with_project=False))
 
-    def test_ironic(self):
+    def test_ironic_calls_answered(self):
         self.play(ironic.CONSUMER)
 
-    def test_openstacksdk(self):
+    def test_openstacksdk_calls_answered(self):
         self.play(openstacksdk.CONSUMER)
 
-    def test_cinder_csi(self):
+    def test_cinder_csi_calls_answered(self):
         self.play(cinder_csi.CONSUMER)
 
-    def test_the_shell_of_cinderclient(self):
+    def test_cinder_shell_calls_answered(self):
         self.play(shells.CINDER)
 
-    def test_the_shell_of_openstackclient(self):
+    def test_openstack_shell_calls_answered(self):
         self.play(shells.OPENSTACK)

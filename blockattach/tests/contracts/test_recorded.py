@@ -1,5 +1,6 @@
-"""The tables of consumers in Python against what their clients really send, as they are installed:
-a release that sends something else fails here.
+"""Recorded calls of consumers compared with the requests of their installed clients.
+
+A release of a client that sends other requests fails here.
 """
 
 from blockattach.tests.contracts import calls
@@ -45,7 +46,7 @@ class RecordedTest(test_contracts.ServiceCase):
             self.assertEqual(rows[-1].raises != '', failure is not None, failure)
 
     def client(self, consumer, played, call):
-        """As the consumer makes one."""
+        """Build a client as the consumer does."""
         endpoint = self.service.endpoint
         if consumer.with_project:
             endpoint += f'/{played.names[call.who.project]}'
@@ -54,7 +55,7 @@ class RecordedTest(test_contracts.ServiceCase):
         return clients.CLIENTS[consumer.client](caller, call.version)
 
     def use(self, consumer, played, call, kept):
-        """Let the client ask; what it raised."""
+        """Call the client and return the exception that it raised, or None."""
         method, arguments, keywords, _ = calls.filled(tuple(call.uses), played.names)
         if consumer.client in clients.SHELLS:
             return clients.type_in(consumer.client, method, self.service.endpoint,
@@ -70,17 +71,17 @@ class RecordedTest(test_contracts.ServiceCase):
             return failure
         return None
 
-    def test_nova(self):
+    def test_nova_client_sends_recorded_calls(self):
         self.record(nova.CONSUMER)
 
-    def test_ironic(self):
+    def test_ironic_client_sends_recorded_calls(self):
         self.record(ironic.CONSUMER)
 
-    def test_openstacksdk(self):
+    def test_openstacksdk_sends_recorded_calls(self):
         self.record(openstacksdk.CONSUMER)
 
-    def test_the_shell_of_cinderclient(self):
+    def test_cinder_shell_sends_recorded_calls(self):
         self.record(shells.CINDER)
 
-    def test_the_shell_of_openstackclient(self):
+    def test_openstack_shell_sends_recorded_calls(self):
         self.record(shells.OPENSTACK)

@@ -1,5 +1,6 @@
-"""`openstack` as an administrator of a cloud calls it: a token, a catalog, and a Compute service
-that it asks for the server before it attaches a volume.
+"""Shell `openstack` with a token, a catalog, and a Compute service.
+
+The shell asks Compute for the server before it attaches a volume.
 """
 import json
 import uuid
@@ -34,7 +35,7 @@ class CatalogClientsTest(test_clients.ClientsTestCase):
         return made['id']
 
     def attach_as_an_administrator(self, name):
-        """From a volume's creation to the end of its last attachment."""
+        """Create a volume, attach it and delete the attachments."""
         volume_id = self.a_new_volume(name)
         made = self.cloud_json(
             'volume', 'attachment', 'create', name, SERVER_NAME, '--connect', '--mode', 'ro',
@@ -56,15 +57,15 @@ class CatalogClientsTest(test_clients.ClientsTestCase):
             self.cloud('volume', 'attachment', 'delete', attachment_id)
         self.assertEqual('available', self.cloud_json('volume', 'show', name)['status'])
 
-    def test_a_catalog_with_the_project_in_the_address(self):
+    def test_shell_attaches_by_volumev3_catalog(self):
         self.nova.publish('volumev3', f'{self.service.endpoint}/{test_clients.PROJECT}')
         self.attach_as_an_administrator('by-volumev3')
 
-    def test_a_catalog_without(self):
+    def test_shell_attaches_by_block_storage_catalog(self):
         self.nova.publish('block-storage', self.service.endpoint)
         self.attach_as_an_administrator('by-block-storage')
 
-    def test_a_server_that_nova_does_not_know(self):
+    def test_shell_attach_to_unknown_server_fails(self):
         self.nova.publish('block-storage', self.service.endpoint)
         volume_id = self.a_new_volume('by-nobody')
         with self.assertRaisesRegex(AssertionError, 'No Server found for nobody'):

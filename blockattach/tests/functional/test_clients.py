@@ -1,6 +1,6 @@
-"""Stock clients, unmodified, against the service over HTTP: libraries and shells.
+"""Unmodified stock clients, both libraries and shells, against the service over HTTP.
 
-The service is in this process, and what it has begun is done before it answers.
+The service runs in this process and finishes its work before it answers.
 """
 import json
 import unittest
@@ -22,7 +22,7 @@ PROJECT = '00000000000000000000000000000002'
 
 
 def shell(program, *arguments):
-    """Run a client's shell as it is installed beside this interpreter; its output."""
+    """Run the installed shell of a client and return its output."""
     done = commands.run(program, arguments, {'NO_PROXY': '127.0.0.1'})
     if done.status:
         raise AssertionError(f'{program} {" ".join(arguments)}: {done.output}{done.errors}')
@@ -30,7 +30,7 @@ def shell(program, *arguments):
 
 
 class ClientsTestCase(unittest.TestCase):
-    """A service for all tests of the class, and shells that speak to it."""
+    """Test case with a service for all tests of the class, and with shells."""
 
     @classmethod
     def setUpClass(cls):
@@ -58,7 +58,7 @@ class ClientsTestCase(unittest.TestCase):
 
 class ClientsTest(ClientsTestCase):
 
-    def test_cinderclient(self):
+    def test_cinderclient_attaches_volume(self):
         cinder = cinder_client.Client('3.71', session=session.Session(
             auth=noauth.CinderNoAuthPlugin('somebody', PROJECT, endpoint=self.service.endpoint)))
         self.assertIn('multiattach', [kind.name for kind in cinder.volume_types.list()])
@@ -85,7 +85,7 @@ class ClientsTest(ClientsTestCase):
         cinder.volumes.delete(volume.id)
         self.assertRaises(cinder_exceptions.NotFound, cinder.volumes.get, volume.id)
 
-    def test_cinder_shell(self):
+    def test_cinder_shell_attaches_volume(self):
         self.cinder('create', '1', '--name', 'by-cinder', '--volume-type', 'multiattach',
                     '--poll')
         shared = [line.split('|')[1:4] for line in self.cinder(
@@ -107,7 +107,7 @@ class ClientsTest(ClientsTestCase):
         self.assertNotIn(attachment_id, self.cinder('attachment-list'))
         self.cinder('delete', 'by-cinder')
 
-    def test_openstacksdk(self):
+    def test_openstacksdk_attaches_volume(self):
         storage = openstack.connect(
             load_yaml_config=False, load_envvars=False, auth_type='none',
             auth={'endpoint': self.service.endpoint}).block_storage
@@ -133,7 +133,7 @@ class ClientsTest(ClientsTestCase):
         storage.delete_volume(volume.id)
         self.assertRaises(openstack_exceptions.NotFoundException, storage.get_volume, volume.id)
 
-    def test_openstack_shell(self):
+    def test_openstack_shell_attaches_volume(self):
         made = self.openstack_json('volume', 'create', '--type', 'multiattach', '--size', '1',
                                    'by-openstack')
         self.assertEqual('available', self.status(made['id']))
@@ -161,8 +161,8 @@ class ClientsTest(ClientsTestCase):
         self.openstack('volume', 'delete', 'by-openstack')
         self.assertEqual(404, self.api.as_admin.get(f'/volumes/{made["id"]}').status)
 
-    def test_the_commands_of_the_readme(self):
-        """Without a version, as a newcomer types them."""
+    def test_readme_commands_succeed(self):
+        """The commands are run without a version, as in the README."""
         for arguments in (('volume', 'create', '--type', 'multiattach', '--size', '1', 'v1'),
                           ('volume', 'list'),
                           ('--os-volume-api-version', '3.71', 'volume', 'attachment', 'list')):

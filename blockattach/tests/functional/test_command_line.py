@@ -1,4 +1,4 @@
-"""What each command says of itself: its help, and the words that a shell completes."""
+"""Help and shell completion of each command."""
 import importlib.metadata
 import os
 import re
@@ -37,7 +37,7 @@ zpty -d shell
 
 
 def names():
-    """Of every console script of the service."""
+    """Return the name of each console script of the service."""
     return [name for group, name, place in test_packaging.entry_points()
             if group == 'console_scripts' and place.startswith('blockattach.cmd.')]
 
@@ -53,20 +53,20 @@ class CommandLineTestCase(base.StackTestCase):
 
 class HelpTest(CommandLineTestCase):
 
-    def test_version_option_prints_the_version(self):
+    def test_version_option_prints_version(self):
         for name in (*names(), 'blockattach-sanity'):
             with self.subTest(name):
                 self.assertEqual(f'{importlib.metadata.version("blockattach")}\n',
                                  self.said(name, '--version'))
 
-    def test_each_begins_with_what_it_does(self):
+    def test_help_starts_with_description(self):
         for name in names():
             with self.subTest(name):
                 usage, text = self.said(name, '--help').split('\n\n')[:2]
                 self.assertRegex(usage, rf'^usage: {name} \[OPTION\.\.\.\]( COMMAND \.\.\.)?$')
                 self.assertRegex(text, r'^[A-Z][^\n]+[.)]$')
 
-    def test_options_of_libraries_come_last(self):
+    def test_help_lists_library_options_last(self):
         for name in names():
             with self.subTest(name):
                 ours, _, theirs = self.said(name, '--help').partition(OF_LIBRARIES)
@@ -76,7 +76,7 @@ class HelpTest(CommandLineTestCase):
                 self.assertIn('--log-file', theirs)
                 self.assertIn('--debug, -d', theirs)
 
-    def test_each_option_of_ours_is_on_the_page_of_its_command(self):
+    def test_own_options_documented_on_page(self):
         for name in names():
             page = sources.ROOT / 'doc' / 'source' / 'admin' / f'{name.replace("-", "_")}.rst'
             ours = self.said(name, '--help').partition(OF_LIBRARIES)[0]
@@ -84,12 +84,12 @@ class HelpTest(CommandLineTestCase):
                 with self.subTest(f'{name} {option}'):
                     self.assertRegex(page.read_text(), rf'(?m)^.*``{option}[ `]')
 
-    def test_its_own_options_come_first(self):
+    def test_help_lists_own_options_first(self):
         text = self.said('blockattach-all', '--help')
         options = re.findall(r'^  (?:-\w, )?(--[\w-]+)', text, re.M)
         self.assertEqual(['--backend', '--listen', '--state-dir'], options[:3])
 
-    def test_each_command_is_described_in_a_sentence(self):
+    def test_each_subcommand_described_in_sentence(self):
         for words in ((), ('db',), ('attachments',), ('secrets',), ('service',), ('work',)):
             text = self.said('blockattach-manage', *words, '--help')
             found = re.findall(r'^    (\w+)\n? {2,}(\S.+(?:\n {8,}\S.*)*)', text, re.M)
@@ -100,7 +100,7 @@ class HelpTest(CommandLineTestCase):
                     self.assertRegex(said, r'^[A-Z].*\.$')
                     self.assertGreaterEqual(len(said.split()), 4, said)
 
-    def test_without_a_command_all_of_them_are_listed(self):
+    def test_missing_subcommand_lists_all(self):
         self.assertIn('{sync,version,online_data_migrations,purge}',
                       self.said('blockattach-manage', 'db', status=2).splitlines()[-1])
         self.assertIn('{attachments,compute_db,db,import,reconcile,secrets,service,target,work}',
@@ -112,7 +112,7 @@ class HelpTest(CommandLineTestCase):
 class CompletionTest(CommandLineTestCase):
 
     def completed(self, name, *words, last=''):
-        """What bash offers for the last word."""
+        """Return what bash offers for the last word."""
         script = self.said(name, '--shell_completion', 'bash')
         done = subprocess.run(
             ['bash', '-euc', COMPLETE.format(program=name, words=' '.join(words),
@@ -121,13 +121,13 @@ class CompletionTest(CommandLineTestCase):
         self.assertEqual('', done.stderr)
         return done.stdout.split()
 
-    def test_every_command_offers_its_options(self):
+    def test_completion_offers_options(self):
         for name in names():
             with self.subTest(name):
                 self.assertEqual(['--config-dir', '--config-file'],
                                  self.completed(name, last='--config'))
 
-    def test_nouns_verbs_and_their_options(self):
+    def test_completion_offers_nouns_verbs_and_choices(self):
         self.assertEqual(['db'], self.completed('blockattach-manage', last='d'))
         self.assertEqual(['db'], self.completed('blockattach-manage', '--debug', last='d'))
         self.assertEqual(['--help', 'sync', 'version', 'online_data_migrations', 'purge'],
@@ -138,10 +138,10 @@ class CompletionTest(CommandLineTestCase):
                          self.completed('blockattach-manage', 'reconcile', '--format'))
         self.assertEqual(['check'], self.completed('blockattach-status', 'upgrade', last='c'))
 
-    def test_a_file_is_left_to_the_shell(self):
+    def test_completion_leaves_files_to_shell(self):
         self.assertEqual([], self.completed('blockattach-api', '--config-file', last='/etc/'))
 
-    def test_zsh_completes_the_same(self):
+    def test_zsh_completion(self):
         zsh = shutil.which('zsh')
         if zsh is None:
             self.assertNotEqual('true', os.environ.get('CI'), 'zsh is missing')

@@ -34,7 +34,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
         found = work.of_resource(self.world.database, 'volume', volume.id)
         return None if found is None else found.attempts
 
-    def test_download_with_a_final_error_of_the_disk_ends_at_once(self):
+    def test_download_with_final_disk_error_ends_at_once(self):
         for number in FINAL:
             image = self.image(RAW)
             with self.subTest(os.strerror(number)), self.broken(number):
@@ -47,7 +47,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
                 self.assertEqual({}, self.world.store.sizes())
                 self.nothing_is_left()
 
-    def test_download_with_an_uncertain_error_of_the_disk_is_repeated(self):
+    def test_download_with_uncertain_disk_error_repeated(self):
         for number in UNCERTAIN:
             image = self.image(RAW)
             with self.subTest(os.strerror(number)):
@@ -58,7 +58,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
                 self.look_everywhere()
                 self.assert_filled(made)
 
-    def test_reimage_with_a_final_error_of_the_disk_ends_at_once(self):
+    def test_reimage_with_final_disk_error_ends_at_once(self):
         for number in FINAL:
             volume, image = self.world.volume(), self.image(RAW)
             with self.subTest(os.strerror(number)), self.broken(number):
@@ -68,7 +68,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
                 self.assertEqual(('error', None),
                                  (self.world.shown(volume).status, self.attempts(volume)))
 
-    def test_upload_with_a_final_error_of_the_disk_ends_at_once(self):
+    def test_upload_with_final_disk_error_ends_at_once(self):
         for number in FINAL:
             volume = self.world.volume()
             with self.subTest(os.strerror(number)), self.broken(number):
@@ -81,7 +81,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
                 self.assertEqual([], [image for image in self.glance.images.values()
                                       if image.get('name') == 'mine'])
 
-    def test_download_without_room_for_its_folder_ends_at_once(self):
+    def test_download_without_room_for_folder_ends_at_once(self):
         for number in (errno.ENOSPC, errno.EDQUOT):
             image, mkdir = self.image(RAW), os.mkdir
 

@@ -1,4 +1,4 @@
-"""Encrypted types with stock clients, unmodified, against the service over HTTP."""
+"""Encrypted volume types with unmodified stock clients against the service over HTTP."""
 import openstack
 from cinderclient import client as cinder_client
 from cinderclient import exceptions as cinder_exceptions
@@ -16,10 +16,10 @@ EXCLUSION = 'Multiattach cannot be used with encrypted volumes.'
 class EncryptionClientsTest(test_clients.ClientsTestCase):
 
     def facts(self, found):
-        """The facts of an encryption, as a library shows them."""
+        """Return the fields of an encryption as a library shows them."""
         return {key: getattr(found, key) for key in FACTS}
 
-    def test_cinderclient(self):
+    def test_cinderclient_manages_type_encryption(self):
         cinder = cinder_client.Client('3.71', session=session.Session(
             auth=noauth.CinderNoAuthPlugin('somebody', test_clients.PROJECT,
                                            endpoint=self.service.endpoint)))
@@ -50,7 +50,7 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
         cinder.volume_encryption_types.delete(kind)
         self.assertFalse(hasattr(cinder.volume_encryption_types.get(kind), 'encryption_id'))
 
-    def test_cinder_shell(self):
+    def test_cinder_shell_manages_type_encryption(self):
         self.cinder('type-create', 'by-cinder')
         made = self.cinder('encryption-type-create', 'by-cinder', 'luks', '--cipher',
                            'aes-xts-plain64', '--key-size', '256', '--control-location',
@@ -67,7 +67,7 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
         self.cinder('encryption-type-delete', 'by-cinder')
         self.assertNotIn('luks', self.cinder('encryption-type-show', 'by-cinder'))
 
-    def test_openstacksdk(self):
+    def test_openstacksdk_manages_type_encryption(self):
         storage = openstack.connect(
             load_yaml_config=False, load_envvars=False, auth_type='none',
             auth={'endpoint': self.service.endpoint}).block_storage
@@ -84,7 +84,7 @@ class EncryptionClientsTest(test_clients.ClientsTestCase):
         storage.delete_type_encryption(volume_type=kind, ignore_missing=False)
         self.assertIsNone(storage.get_type_encryption(kind).encryption_id)
 
-    def test_openstack_shell(self):
+    def test_openstack_shell_manages_type_encryption(self):
         def shown():
             found = self.openstack_json('volume', 'type', 'show', '--encryption-type',
                                         'by-openstack')['encryption']

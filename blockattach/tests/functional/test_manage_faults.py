@@ -1,4 +1,4 @@
-"""Storage is managed and left while something fails or dies: no bytes are lost, and all agrees."""
+"""Manage and unmanage of volumes under faults and process deaths, which lose no data."""
 from blockattach.platform import failpoints
 from blockattach.platform.db import paging
 from blockattach.storage import errors
@@ -49,11 +49,11 @@ class ManageTest(test_volume_faults.VolumeCase):
         self.world.store.create(base.StoredVolume(name, name, size_gb, 'pool'))
 
     def clear(self, name):
-        """What is not this service's is not expected to agree with it."""
+        """Delete foreign storage, which the checks for agreement do not expect."""
         self.world.store.delete(base.StoredVolume(name, name, 0, 'pool'))
 
     def give_up(self):
-        """Delete what could not be managed: what lies there stays as it is."""
+        """Delete the volumes in error_managing, and check that the storage stays."""
         before = self.only()
         for row in volume_queries.list_page(self.world.database, volume_queries.Filters(
                 None, {'status': 'error_managing'}), paging.Page()):
@@ -62,10 +62,10 @@ class ManageTest(test_volume_faults.VolumeCase):
         self.assertEqual(before, self.only())
 
     def only(self):
-        """What lies on the store now."""
+        """Return the sizes of all volumes on the store."""
         return self.world.store.sizes()
 
-    def test_a_death_at_each_point(self):
+    def test_manage_resumed_after_death_at_each_point(self):
         for point in POINTS:
             with self.subTest(point):
                 before = self.only()
@@ -78,7 +78,7 @@ class ManageTest(test_volume_faults.VolumeCase):
                 self.assertEqual((2, 'available'), (volume.size_gb, volume.status))
                 self.assert_agree()
 
-    def test_a_death_before_a_refusal(self):
+    def test_manage_refused_after_death_keeps_storage(self):
         for point in POINTS[:-4]:
             with self.subTest(point):
                 self.lies_there('taken')
@@ -93,7 +93,7 @@ class ManageTest(test_volume_faults.VolumeCase):
                 self.clear('taken')
                 self.assert_agree()
 
-    def test_each_fault(self):
+    def test_manage_with_fault_keeps_storage(self):
         for fault in Fault:
             with self.subTest(fault):
                 before = sum(self.only().values())
@@ -108,7 +108,7 @@ class ManageTest(test_volume_faults.VolumeCase):
                 self.clear(f'disk-{fault}')
                 self.assert_agree()
 
-    def test_leaving_dies_at_each_point(self):
+    def test_unmanage_resumed_after_death_at_each_point(self):
         for point in LEAVING:
             with self.subTest(point):
                 volume, before = self.world.volume(), self.only()
@@ -123,7 +123,7 @@ class ManageTest(test_volume_faults.VolumeCase):
                 self.clear(f'volume-{volume.id}')
                 self.assert_agree()
 
-    def test_a_creation_that_ends_late_removes_nothing_that_was_left(self):
+    def test_late_create_keeps_unmanaged_volume(self):
         made = self.world.ask_volume()
         self.world.work.settle()
 
@@ -138,7 +138,7 @@ class ManageTest(test_volume_faults.VolumeCase):
         self.look_everywhere()
         self.assertEqual({f'volume-{made.id}': 1}, self.only())
 
-    def test_a_snapshot_and_a_death_at_each_point(self):
+    def test_manage_snapshot_resumed_after_death_at_each_point(self):
         volume = self.world.volume()
         stored = base.StoredVolume(volume.id, f'volume-{volume.id}', 1, 'pool')
         for point in OF_SNAPSHOTS:

@@ -1,5 +1,6 @@
-"""Volumes move between two backends while something fails or dies: each is whole at any moment,
-and in one place in the end.
+"""Migration and retype of volumes between two backends under faults and process deaths.
+
+The data is complete at each moment, and in one place in the end.
 """
 from blockattach.platform import failpoints
 from blockattach.platform.db import paging
@@ -44,7 +45,7 @@ class MoveCase(test_volume_faults.VolumeCase):
             'volume_backend_name': 'other', 'multiattach': '<is> True'})
 
     def start(self):
-        """The process begins anew: both its backends."""
+        """Restart the process with both backends."""
         if self.other is not None:
             self.other.repairer.stop()
             self.world.start_instance()
@@ -67,7 +68,7 @@ class MoveCase(test_volume_faults.VolumeCase):
         self.settle()
 
     def written(self):
-        """A volume on the first backend."""
+        """Create a volume with data on the first backend."""
         self.disable(1)
         volume = self.world.volume()
         self.disable(0)
@@ -80,7 +81,7 @@ class MoveCase(test_volume_faults.VolumeCase):
                 models.services.c.host == OTHER).values(disabled=bool(disabled)))
 
     def move(self, verb, volume):
-        """Ask for it, and do what follows."""
+        """Request a migration or a retype, and run the work that follows."""
         now = self.world.shown(volume)
         if verb == 'migrate':
             self.world.move_control.migrate(self.world.caller, now, OTHER, False)
@@ -90,14 +91,14 @@ class MoveCase(test_volume_faults.VolumeCase):
         self.settle()
 
     def assert_whole(self, volume):
-        """Where its row says that it is."""
+        """Check that the data is complete on the backend that the row names."""
         store = self.store if self.world.shown(volume).pool == instances.POOL \
             else self.other_store
         self.assertEqual(BYTES, store.contents(f'volume-{volume.id}'))
         self.assertIn(f'volume-{volume.id}', store.sizes())
 
     def assert_moved(self, verb, volume, moved=True):
-        """It is there and nowhere else, or has stayed; nothing is left to do."""
+        """Check that the volume has moved, or has stayed, and that no work remains."""
         now = self.world.shown(volume)
         self.assertEqual(('available', OTHER_POOL if moved else instances.POOL),
                          (now.own_status, now.pool))
@@ -119,7 +120,7 @@ class MoveCase(test_volume_faults.VolumeCase):
 
 class MoveTest(MoveCase):
 
-    def test_a_death_at_each_point(self):
+    def test_move_resumed_after_death_at_each_point(self):
         for verb in ('migrate', 'retype'):
             for point in (*PLACING, *COPYING):
                 point = point.format(verb=verb)
@@ -132,7 +133,7 @@ class MoveTest(MoveCase):
                     self.look()
                     self.assert_moved(verb, volume)
 
-    def test_a_death_while_the_source_is_removed(self):
+    def test_source_cleanup_resumed_after_death(self):
         for point in CLEANING:
             volume = self.written()
             self.move('migrate', volume)
@@ -142,7 +143,7 @@ class MoveTest(MoveCase):
             self.look()
             self.assert_moved('migrate', volume)
 
-    def test_a_copy_that_differs_is_no_copy(self):
+    def test_move_with_differing_copy_refused(self):
         for verb in ('migrate', 'retype'):
             volume = self.written()
 
@@ -156,7 +157,7 @@ class MoveTest(MoveCase):
             self.assertIn('VOLUME_VOLUME_05{}_056'.format(6 if verb == 'migrate' else 7),
                           self.events(volume))
 
-    def test_a_new_type_that_is_not_what_was_judged_is_not_given(self):
+    def test_retype_to_changed_type_refused(self):
         volume = self.written()
         self.arm('volume.moving.after_copy', lambda: volume_types.set_extra_specs(
             self.world.database, self.kind.id, {volume_type.MODE: volume_type.ONE_WRITER}))
@@ -164,7 +165,7 @@ class MoveTest(MoveCase):
         self.look()
         self.assert_moved('retype', volume, moved=False)
 
-    def test_a_manager_that_has_lost_it_leaves_nothing(self):
+    def test_migrate_given_up_removes_copy(self):
         for point in ('volume.moving.before_create', 'volume.moving.before_copy',
                       'volume.moving.after_copy'):
             with self.subTest(point):
@@ -180,7 +181,7 @@ class MoveTest(MoveCase):
                 self.look()
                 self.assert_moved('migrate', volume, moved=False)
 
-    def test_a_forced_deletion_before_a_pool_was_found(self):
+    def test_force_delete_before_retype_is_placed(self):
         volume = self.written()
         moving.retype(self.world.database, volume, moving.Retyping(
             self.kind, True), 60)
@@ -190,7 +191,7 @@ class MoveTest(MoveCase):
         self.assertEqual({}, self.store.sizes())
         self.assertEqual([], work.list_all(self.world.database))
 
-    def test_a_process_that_does_not_serve_the_source(self):
+    def test_migrate_without_source_backend_refused(self):
         volume = self.written()
         base = self.world.deployment.base
         kept = base.backends.pop(instances.HOST)
@@ -199,14 +200,14 @@ class MoveTest(MoveCase):
         self.look()
         self.assert_moved('migrate', volume, moved=False)
 
-    def test_cancelled_only_while_no_manager_has_it(self):
+    def test_cancelled_migrate_keeps_volume(self):
         volume = self.written()
         moving.migrate(self.world.database, volume, OTHER, True, 60)
         work_ends.cancel(self.world.database, work.of_resource(
             self.world.database, 'volume', volume.id))
         self.assert_moved('migrate', volume, moved=False)
 
-    def test_deleted_soon_afterwards(self):
+    def test_delete_right_after_migrate_removes_both_copies(self):
         volume = self.written()
         self.move('migrate', volume)
         volumes.start_delete(self.world.database, volume, 60)

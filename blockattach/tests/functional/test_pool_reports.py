@@ -1,5 +1,4 @@
-"""Several threads report the same pools: the last measurement counts, whichever is stored
-first."""
+"""Concurrent reports of the same pools, of which the last measurement counts."""
 import threading
 
 from blockattach.storage.db.services import pools
@@ -10,7 +9,7 @@ LONG_AGO = 86400
 
 
 class Measured:
-    """A backend; the first measurement is made, and reported only when it may go on."""
+    """Backend whose first measurement is held back until the test releases it."""
 
     def __init__(self, backend):
         self._backend = backend
@@ -26,7 +25,7 @@ class Measured:
 
 class PoolReportsTest(instances.WorldTestCase):
 
-    def test_an_older_measurement_does_not_overwrite_a_later_one(self):
+    def test_older_measurement_does_not_overwrite_later_one(self):
         world = self.world
         backend = Measured(world.backend)
         reporter = stats.PoolReporter(world.database, backend, instances.HOST, 'nova',
@@ -42,6 +41,6 @@ class PoolReportsTest(instances.WorldTestCase):
         self.assertIsNone(reporter.wrong())
 
     def provisioned(self):
-        """GiB that the schedulers know of."""
+        """Return the provisioned GiB that the schedulers see."""
         pool, = pools.list_all(self.world.database, LONG_AGO)
         return pool.capabilities['provisioned_capacity_gb']

@@ -1,4 +1,4 @@
-"""QoS specs with stock clients, unmodified, against the service over HTTP."""
+"""QoS specs with unmodified stock clients against the service over HTTP."""
 import uuid
 
 import openstack
@@ -17,7 +17,7 @@ EXPECTED = {'total_iops_sec': 60, 'total_bytes_sec': '1048576'}
 
 class QosClientsTest(test_clients.ClientsTestCase):
 
-    def test_cinderclient(self):
+    def test_cinderclient_manages_qos_specs(self):
         cinder = cinder_client.Client('3.71', session=session.Session(
             auth=noauth.CinderNoAuthPlugin('somebody', test_clients.PROJECT,
                                            endpoint=self.service.endpoint)))
@@ -52,7 +52,7 @@ class QosClientsTest(test_clients.ClientsTestCase):
         cinder.qos_specs.delete(made)
         self.assertNotIn(made.id, [one.id for one in cinder.qos_specs.list()])
 
-    def test_cinder_shell(self):
+    def test_cinder_shell_manages_qos_specs(self):
         self.cinder('type-create', 'limited-by-cinder')
         made = self.cinder('qos-create', 'by-cinder', 'consumer=both', 'total_iops_sec=77')
         specs_id = next(line.split('|')[2].strip() for line in made.splitlines()
@@ -78,7 +78,7 @@ class QosClientsTest(test_clients.ClientsTestCase):
         self.cinder('qos-delete', '--force', 'True', specs_id)
         self.assertNotIn(specs_id, self.cinder('qos-list'))
 
-    def test_openstacksdk(self):
+    def test_openstacksdk_manages_qos_specs(self):
         storage = openstack.connect(
             load_yaml_config=False, load_envvars=False, auth_type='none',
             auth={'endpoint': self.service.endpoint}).block_storage
@@ -96,7 +96,7 @@ class QosClientsTest(test_clients.ClientsTestCase):
         storage.delete_qos_spec(made.id)
         self.assertIsNone(storage.find_qos_spec('by-sdk'))
 
-    def test_openstack_shell(self):
+    def test_openstack_shell_manages_qos_specs(self):
         made = self.openstack_json('volume', 'qos', 'create', '--consumer', 'front-end',
                                    '--property', 'total_iops_sec=5', 'by-openstack')
         self.assertEqual(('front-end', {'total_iops_sec': '5'}),

@@ -1,6 +1,6 @@
-"""Calls that were sent again because nobody had answered: what came of the first copy counts.
+"""Calls that were sent again because their answer was lost.
 
-And a volume manager that begins again leaves what a caller may still be waiting for to its call.
+A restarted volume manager leaves an attachment whose caller may still wait to the repeated call.
 """
 import uuid
 
@@ -18,7 +18,7 @@ SETTLE_SECONDS = 10
 
 
 class Unheard:
-    """Does what it is asked; the answer is lost, and it is asked again."""
+    """Manager that receives each call twice because the first answer is lost."""
 
     def __init__(self, manager):
         self._manager = manager
@@ -44,7 +44,7 @@ class UnheardTest(instances.WorldTestCase):
         self.volume = self.world.volume()
         self.world.managers.add(instances.HOST, Unheard(self.world.instance.manager))
 
-    def test_an_attachment_comes_changes_its_host_and_goes(self):
+    def test_repeated_calls_attach_update_and_delete(self):
         row = self.world.attached(self.volume, 'one')
         self.assertEqual(S.ATTACHED, self.world.again(row).state)
         self.world.update(row, 'two')
@@ -54,8 +54,8 @@ class UnheardTest(instances.WorldTestCase):
         self.assertEqual([], self.world.rows(self.volume))
         self.assertEqual([], self.world.disagreements())
 
-    def test_a_late_call_is_late_whatever_the_backend_says(self):
-        """Its host is another one's predecessor by now, and cannot even be revoked."""
+    def test_late_connect_with_refused_revoke_is_stale(self):
+        """The host of the call was replaced since, and its grant cannot be revoked."""
         row = self.world.attached(self.volume, 'one')
         self.world.update(row, 'two')
         self.world.target.faults.plan('revoke', faults.Fault.REFUSED)
@@ -65,7 +65,7 @@ class UnheardTest(instances.WorldTestCase):
         self.assertEqual((S.CONNECTED, 'two'), (self.world.again(row).state,
                                                 self.world.again(row).host))
 
-    def test_a_refusal_is_answered_as_it_was(self):
+    def test_refusal_answered_to_repeated_call(self):
         row = self.world.attached(self.volume, 'one')
         self.world.target.faults.plan('grant', faults.Fault.REFUSED)
         answer = instances.outcome(self.world.update, row, 'two')
@@ -75,7 +75,7 @@ class UnheardTest(instances.WorldTestCase):
 
 
 class BeginningTest(instances.WorldTestCase):
-    """An attachment is being connected, and the manager that was asked has ended."""
+    """Attachment in connecting whose manager was restarted."""
 
     def setUp(self):
         super().setUp()
@@ -91,7 +91,7 @@ class BeginningTest(instances.WorldTestCase):
         self.recovery.remember()
         self.assertEqual(0, self.recovery.look())
 
-    def test_the_call_comes_once_more(self):
+    def test_repeated_connect_after_restart_succeeds(self):
         self.world.instance.manager.connect(
             context.admin_context(), self.row.volume_id, self.row.initiator, self.row.id,
             self.row.generation)
@@ -99,14 +99,14 @@ class BeginningTest(instances.WorldTestCase):
         self.assertEqual(0, self.recovery.look())
         self.assertEqual(S.CONNECTED, self.world.again(self.row).state)
 
-    def test_nobody_asks_again(self):
+    def test_connect_without_repeated_call_withdrawn(self):
         self.assertEqual(S.CONNECTING, self.world.again(self.row).state)
         self.clock.advance(SETTLE_SECONDS)
         self.assertEqual(1, self.recovery.look())
         with self.assertRaises(errors.AttachmentNotFound):
             self.world.again(self.row)
 
-    def test_a_call_that_is_worked_on_is_left_alone(self):
+    def test_recovery_skips_running_connect(self):
         def repair():
             self.clock.advance(SETTLE_SECONDS)
             self.recovery.look()

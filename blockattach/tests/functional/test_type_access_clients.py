@@ -1,5 +1,4 @@
-"""Private and default volume types with stock clients, unmodified, against the service over
-HTTP."""
+"""Private and default volume types with unmodified stock clients over HTTP."""
 from cinderclient import client as cinder_client
 from cinderclient import exceptions as cinder_exceptions
 from cinderclient.contrib import noauth
@@ -18,7 +17,7 @@ class TypeAccessClientsTest(test_clients.ClientsTestCase):
             auth=noauth.CinderNoAuthPlugin('somebody', test_clients.PROJECT,
                                            endpoint=self.service.endpoint)))
 
-    def test_access(self):
+    def test_cinderclient_manages_type_access(self):
         kind = self.client.volume_types.create('private', is_public=False)
         access = self.client.volume_type_access
         for project in (OTHER, test_clients.PROJECT):
@@ -29,7 +28,7 @@ class TypeAccessClientsTest(test_clients.ClientsTestCase):
         self.assertEqual([test_clients.PROJECT], shown['access_project_ids'])
         self.client.volume_types.delete(kind)
 
-    def test_defaults(self):
+    def test_cinderclient_manages_default_types(self):
         kind = self.client.volume_types.create('of-the-project')
         defaults = self.client.default_types
         defaults.create(kind.name, test_clients.PROJECT)

@@ -1,4 +1,4 @@
-"""Whom a thread logs by."""
+"""Request context that a thread logs."""
 import threading
 import unittest
 
@@ -10,21 +10,21 @@ from blockattach.platform import context
 class StoreTest(unittest.TestCase):
 
     def stored(self, act):
-        """By whom a new thread logs once it has done that."""
+        """Return the context that a new thread logs after calling a function."""
         found = []
         thread = threading.Thread(target=lambda: (act(), found.append(oslo_context.get_current())))
         thread.start()
         thread.join()
         return found[0]
 
-    def test_a_thread_logs_by_its_caller(self):
+    def test_request_context_stored_for_thread(self):
         made = []
         self.assertIs(self.stored(lambda: made.append(context.RequestContext())), made[0])
 
-    def test_the_service_itself_is_nobody(self):
+    def test_admin_context_not_stored(self):
         self.assertIsNone(self.stored(context.admin_context))
 
-    def test_the_service_itself_keeps_the_caller_of_a_thread(self):
+    def test_admin_context_keeps_stored_context(self):
         made = []
 
         def act():
@@ -32,7 +32,7 @@ class StoreTest(unittest.TestCase):
             context.admin_context()
         self.assertIs(self.stored(act), made[0])
 
-    def test_going_on_for_the_service_is_explicit(self):
+    def test_admin_context_stored_explicitly(self):
         made = []
 
         def act():

@@ -1,4 +1,4 @@
-"""The same stories where attachments are asked for over the bus: `[block_storage] transport`."""
+"""Compute API with attachments over the bus, as set by `[block_storage] transport`."""
 import unittest
 
 from blockattach.compute import conf as compute_conf
@@ -21,7 +21,7 @@ from blockattach.tests.functional.servers import test_servers
 
 
 class OverTheBus:
-    """Volumes are asked for over HTTP still."""
+    """Compute API with attachments over the bus and volumes over HTTP."""
 
     TRANSPORT = 'bus'
 
@@ -35,14 +35,14 @@ class OverTheBus:
 
 
 class CreateTest(OverTheBus, test_servers.CreateTest):
-    """Servers with volumes."""
+    """Creation of servers with attachments over the bus."""
 
 
 class VolumesTest(OverTheBus, test_servers.VolumesTest):
-    """Volumes come and go."""
+    """Attach and detach over the bus."""
 
-    def test_nobody_listens(self):
-        """What was begun is undone once block storage is there again."""
+    def test_attach_without_control_service_undone_later(self):
+        """The attach is undone once Block Storage can be reached again."""
         one = self.volume()
         place = 'attachments', 'control-1'
         gone = self.cloud.bus.endpoints.pop(place)
@@ -58,17 +58,17 @@ class VolumesTest(OverTheBus, test_servers.VolumesTest):
 
 
 class MovesTest(OverTheBus, test_servers.MovesTest):
-    """Servers move."""
+    """Migrations with attachments over the bus."""
 
 
 class InterruptionTest(OverTheBus, test_interruptions.InterruptionTest):
-    """The compute API dies behind each call."""
+    """Death of the compute API after each request, with attachments over the bus."""
 
     PART = exhaustive.Part(1, 15)
 
 
 class FailuresTest(unittest.TestCase):
-    """A failure of block storage is the same error over HTTP and over the bus."""
+    """Failures of Block Storage over HTTP and over the bus."""
 
     FAILURES = (
         errors.InvalidVolume(reason='x'), errors.VolumeNotFound(volume_id='x'),
@@ -96,21 +96,21 @@ class FailuresTest(unittest.TestCase):
         return attachments.AttachmentsClient(made)
 
     def failing(self):
-        """Block storage on the bus, none of whose methods succeeds."""
+        """Return an endpoint of Block Storage whose methods all fail."""
         def fail(_endpoint, ctxt, **_arguments):
             raise self.raised
         return type('Failing', (attachments.AttachmentsInterface,), dict.fromkeys(
             contract.methods(attachments.AttachmentsInterface), fail))()
 
     def outcome(self, act, *arguments):
-        """The error that it raises, and its words; None: none."""
+        """Return the class and the text of the error that a call raises, or None."""
         try:
             act(self.caller, *arguments)
         except errors.BlockattachError as error:
             return type(error), str(error)
         return None
 
-    def test_each_is_the_same(self):
+    def test_failure_same_over_http_and_bus(self):
         for failure in self.FAILURES:
             self.raised = failure
             over_http, over_bus = ([

@@ -1,5 +1,6 @@
-"""The compute API dies before an act, and behind each thing that it asks of block storage and of
-agents; another process takes the act up. Whatever it makes of it, nothing is left over.
+"""Death of the compute API before an action, and after each of its requests.
+
+Another process takes the action over, and nothing is left over in Block Storage or on hosts.
 """
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.functional.servers import cloud
@@ -7,12 +8,15 @@ from blockattach.tests.functional.servers import cloud
 ROOT = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0,
         'attach_mode': 'ro'}
 NOWHERE = -1
-"""Before anything is asked for."""
+"""Place before the first request."""
 MIGRATE = {'host': None, 'block_migration': 'auto'}
 
 
 class InterruptionTestCase(cloud.ComputeTestCase):
-    """``PART``: of the places, where another class plays the same ones; None: all."""
+    """Test case that interrupts an action at each place.
+
+    ``PART`` limits the places where another class plays the others. None means all.
+    """
 
     PART = None
 
@@ -45,14 +49,14 @@ class InterruptionTestCase(cloud.ComputeTestCase):
         return lambda made: self.act(made, action, body, status, settle=False)
 
     def evacuate(self, made):
-        """The agent of its host is dead, and returns when the act is done."""
+        """Stop the agent of the server's host and request an evacuation."""
         self.host = self.server(made)['OS-EXT-SRV-ATTR:host']
         self.dead = self.cloud.agents.pop(self.host)
         self.cloud.later()
         self.act(made, 'evacuate', {'host': None}, 200, settle=False)
 
     def cut_everywhere(self, prepare, begin):
-        """Do an act whole, then once for each place to be cut off at."""
+        """Run an action without interruption, then once for each place to interrupt it at."""
         whole = self.cut_off(prepare, begin, None)
         self.assertNotEqual([], whole)
         places = list(enumerate(['nothing', *whole], NOWHERE))
@@ -61,7 +65,10 @@ class InterruptionTestCase(cloud.ComputeTestCase):
                 self.cut_off(prepare, begin, place)
 
     def cut_off(self, prepare, begin, place):
-        """Do an act, be cut off at a place, and look what comes of it; what was asked for."""
+        """Run an action, interrupt it at a place, and check the outcome.
+
+        :returns: the requests that were sent
+        """
         made = prepare()
         self.cloud.cutting.begin(None if place == NOWHERE else place)
         try:
@@ -83,7 +90,7 @@ class InterruptionTestCase(cloud.ComputeTestCase):
         return asked
 
     def assert_consistent(self, made):
-        """Rows, block storage and hosts agree on a server, or on that there is none."""
+        """Check that the rows, Block Storage and the hosts agree on a server."""
         status, answer = self.ask('GET', f'/servers/{made}')
         held = {volume: [one for one in self.attachments(volume) if one[0] == made]
                 for volume in (self.shared, self.other)}
@@ -172,7 +179,7 @@ class InterruptionTest(InterruptionTestCase):
 
 
 class AccountTest(InterruptionTestCase):
-    """An act is begun with a user's token and taken up by the account, which is another caller."""
+    """Actions that start with the token of a user and are taken over with the account."""
 
     ACCOUNT = True
 

@@ -1,4 +1,4 @@
-"""The cases of servers that the Tempest plugin has, against block storage and a compute API."""
+"""Server cases of the Tempest plugin against Block Storage and the compute API."""
 import unittest
 
 from blockattach.tests.fixtures import http
@@ -11,7 +11,7 @@ from blockattach_tempest_plugin.cases import servers
 
 class PluginCasesTest(clients.ClientsTestCase):
 
-    def test_each_case_of_servers_made_together_passes(self):
+    def test_plugin_cases_of_servers_pass(self):
         kind = make.volume_type(self.cloud.storage.database, multiattach=True).name
 
         def caller(service, project=''):

@@ -1,4 +1,4 @@
-"""Reasons name hosts only to those who may see where servers are."""
+"""Host names in reasons of failures, which are hidden from members."""
 from blockattach.compute import errors
 from blockattach.tests.functional.servers import cloud
 
@@ -16,7 +16,7 @@ class ReasonsTest(cloud.ComputeTestCase):
     def refuse(self, _guest):
         raise errors.HostRefused(reason=NAMING)
 
-    def test_of_a_server(self):
+    def test_server_fault_hides_hosts_from_member(self):
         self.hosts['host-a'].spawn = self.refuse
         made = self.create(self.volume())
         for roles, reason in (('admin', NAMING), (MEMBER, HIDDEN)):
@@ -26,8 +26,8 @@ class ReasonsTest(cloud.ComputeTestCase):
                 self.assertEqual(reason, shown['fault']['message'])
             self.assertEqual(roles == 'admin', 'host-a' in str(found))
 
-    def test_of_an_action(self):
-        """An operator lets the project see why."""
+    def test_action_details_hide_hosts_from_member(self):
+        """The policy allows the members of the project to see the details."""
         self.cloud.rules = TO_THE_PROJECT
         self.cloud.restart_api()
         self.hosts['host-a'].spawn = self.refuse
@@ -39,7 +39,7 @@ class ReasonsTest(cloud.ComputeTestCase):
             [event] = found['instanceAction']['events']
             self.assertEqual(reason, event['details'])
 
-    def test_of_an_agent_that_is_too_old(self):
+    def test_old_agent_error_hides_host_from_member(self):
         made = self.create(self.volume())
         for roles, host in (('admin,member', 'host-a'), (MEMBER, '***')):
             for path, body in (

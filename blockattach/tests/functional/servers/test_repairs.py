@@ -143,7 +143,7 @@ class Acts(Faults):
 
 class RepairsTest(Acts):
 
-    def test_every_verb_is_played(self):
+    def test_each_verb_has_case(self):
         self.assertEqual(set(lifecycle.VERBS), {name.split()[0] for name in self.table()})
 
     def play(self, first):
@@ -366,7 +366,7 @@ class RepairedTest(Acts):
             self.attachments(self.shared)))
         self.assertIn('error', self.reason(made))
 
-    def test_act_that_meets_programming_error_ends_with_fault(self):
+    def test_action_with_programming_error_ends_with_fault(self):
         for name in ('spawn', 'destroy'):
             with self.subTest(name):
                 made = self.boot()
@@ -383,7 +383,7 @@ class RepairedTest(Acts):
                 self.asked(204, 'DELETE', f'/servers/{made}')
                 self.cloud.settle()
 
-    def test_process_that_lost_its_act_releases_no_attachment_of_the_other_one(self):
+    def test_process_without_lease_releases_no_attachment(self):
         made, rows = self.boot(), self.cloud.store
         caller = context.RequestContext(project_id=http.PROJECT, user_id=http.USER)
         act = rows.begin(made, records.Act(
@@ -402,7 +402,7 @@ class RepairedTest(Acts):
         connections.release_second(second)
         self.assertEqual(len(held) - 1, len(self.attachments(self.shared)))
 
-    def test_delete_that_meets_programming_error_may_be_repeated(self):
+    def test_delete_with_programming_error_repeatable(self):
         made = self.boot()
         host = self.hosts[self.server(made)['OS-EXT-SRV-ATTR:host']]
         destroy, host.destroy = host.destroy, lambda _server_id: {}['target_portal']
@@ -418,7 +418,7 @@ class RepairedTest(Acts):
 
 def _play_each():
     for first in Acts().table():
-        name = f'test_{first.replace(" ", "_")}_failed_leaves_a_server_that_goes_on'
+        name = f'test_{first.replace(" ", "_")}_with_fault_leaves_server_usable'
         setattr(RepairsTest, name, functools.partialmethod(RepairsTest.play, first))
 
 

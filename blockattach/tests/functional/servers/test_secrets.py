@@ -1,5 +1,6 @@
-"""The password of an attachment goes to the host, and is nowhere else to be read: not in a log at
-DEBUG, a row, a notification or an answer.
+"""Password of an attachment, which reaches only the host.
+
+It must not appear in a log at DEBUG, a row, a notification or an answer.
 """
 import json
 import logging
@@ -33,7 +34,7 @@ class SecretsTest(cloud.ComputeTestCase):
         for host in self.hosts.values():
             self.passwords |= {info['auth_password'] for info in host.connected().values()}
 
-    def test_from_its_creation_to_its_end(self):
+    def test_server_lifecycle_reveals_no_password(self):
         with self.assertLogs(level=logging.DEBUG) as logged:
             logger = logging.getLogger('keystoneauth')
             self.addCleanup(logger.setLevel, logger.level)

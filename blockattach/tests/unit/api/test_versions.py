@@ -1,4 +1,4 @@
-"""The history, and what is public of it."""
+"""History of the API versions and version discovery."""
 import unittest
 
 from blockattach.platform.http.operation import V
@@ -9,21 +9,21 @@ from blockattach.tests.unit.http import tiny
 
 
 class HistoryTest(unittest.TestCase):
-    """In order and without a gap."""
+    """History of the API versions."""
 
-    def test_every_version_once(self):
+    def test_history_has_each_version_once(self):
         self.assertEqual([V(3, minor) for minor in range(72)],
                          [version for version, _ in versions.HISTORY])
 
-    def test_every_version_says_what_it_brought(self):
+    def test_each_version_has_description(self):
         for version, text in versions.HISTORY + versions.EXTENSION_HISTORY:
             with self.subTest(version=version):
                 self.assertRegex(text, r'^[A-Za-z].{15,88}\.$')
 
-    def test_the_ends(self):
+    def test_minimum_and_maximum_version(self):
         self.assertEqual((V(3, 0), V(3, 71)), (versions.MINIMUM, versions.MAXIMUM))
 
-    def test_every_operation_began_within_the_history(self):
+    def test_each_operation_starts_at_known_version(self):
         known = {version for version, _ in versions.HISTORY}
         for row in routes.operations():
             with self.subTest(operation=row.name):
@@ -31,12 +31,12 @@ class HistoryTest(unittest.TestCase):
 
 
 class DiscoveryTest(unittest.TestCase):
-    """Without a token, without a project, whatever the header."""
+    """Version discovery without a token or a project, with any version header."""
 
     def setUp(self):
         self.api = tiny.Tiny(resource.OPERATIONS, check_answers=True)
 
-    def test_the_document(self):
+    def test_version_document(self):
         wanted = {'versions': [{
             'id': 'v3.0', 'status': 'CURRENT', 'version': '3.71', 'min_version': '3.0',
             'updated': versions.UPDATED,
@@ -53,7 +53,7 @@ class DiscoveryTest(unittest.TestCase):
                     self.assertEqual((status, 'application/json', wanted), (
                         answer.status_int, answer.content_type, answer.json))
 
-    def test_there_are_no_other_major_versions(self):
+    def test_other_major_versions_not_found(self):
         for path in ('/v2/', '/v4/', '/v2', '/v1/', '/v3.1/'):
             with self.subTest(path=path):
                 answer = self.api.call('GET', path)

@@ -49,11 +49,11 @@ class UnforeseenTest(unittest.TestCase):
                 self.assertIn(type(error).__name__, str(answer))
                 self.assertNotIn('target_portal', str(answer))
 
-    def test_error_of_the_surroundings_answered_as_uncertain(self):
+    def test_environment_error_answered_as_uncertain(self):
         for error in (OSError('no space'), TimeoutError('late')):
             for answer in self.raised(error):
                 self.assertIs(errors.HostError, type(answer))
 
-    def test_refusal_answered_as_it_is(self):
+    def test_refusal_answered_unchanged(self):
         for answer in self.raised(errors.HostRefused(reason='no')):
             self.assertIs(errors.HostRefused, type(answer))

@@ -49,7 +49,7 @@ class AccountTest(unittest.TestCase):
         test_unknown_options.read(conf, '--config-file', str(self.path))
         return conf
 
-    def test_plugin_password_with_ids_of_domains(self):
+    def test_password_plugin_with_domain_ids(self):
         for group, read in READERS:
             with self.subTest(group):
                 found = read(self.configured(f'[{group}]{PASSWORD}'))
@@ -61,7 +61,7 @@ class AccountTest(unittest.TestCase):
                 plugin = identity.own(found)
                 self.assertEqual('https://identity.example.org/v3/', plugin.auth_url)
 
-    def test_plugin_application_credential(self):
+    def test_application_credential_plugin(self):
         for group, read in READERS:
             with self.subTest(group):
                 plugin = identity.own(read(self.configured(f'[{group}]{CREDENTIAL}')))
@@ -69,7 +69,7 @@ class AccountTest(unittest.TestCase):
                 # Defaults are not passed on, because such a credential has its project.
                 self.assertIsNone(plugin.project_name)
 
-    def test_service_user_is_read_if_its_token_is_sent(self):
+    def test_service_user_read_if_token_is_sent(self):
         self.assertIsNone(service_user.settings(self.configured(f'[service_user]{PASSWORD}')))
         found = service_user.settings(self.configured(
             f'[service_user]{PASSWORD}send_service_user_token = true\n'))
@@ -78,7 +78,7 @@ class AccountTest(unittest.TestCase):
             service_user.settings(self.configured(
                 '[service_user]\nsend_service_user_token = true\n'))
 
-    def test_section_of_another_group(self):
+    def test_account_in_auth_section(self):
         conf = self.configured(
             f'[nova]\nauth_section = mine\nregion_name = one\n[mine]{CREDENTIAL}')
         found = nova.settings(conf)
@@ -86,20 +86,20 @@ class AccountTest(unittest.TestCase):
         self.assertEqual('one', found.region_name)
         self.assertEqual([], options.find_unknown(conf))
 
-    def test_options_of_a_plugin_are_known(self):
+    def test_options_of_plugin_known(self):
         conf = self.configured(f'[nova]{CREDENTIAL}user_domain_idd = x\n')
         account.register(conf, 'nova')
         [found] = options.find_unknown(conf)
         self.assertEqual(('user_domain_idd', 'user_domain_id'), (found.name, found.nearest))
 
-    def test_account_without_plugin_and_former_names_still_work(self):
+    def test_account_without_plugin_by_former_names(self):
         found = nova.settings(self.configured(
             '[nova]\nauth_url = https://identity.example.org\nusername = nova\n'
             'password = x\ninterface = internal\n'))
         self.assertEqual(['internal'], found.interfaces)
         self.assertIsInstance(identity.own(found), v3.Password)
 
-    def test_unusable_plugin_is_refused_with_its_place(self):
+    def test_unusable_plugin_names_option(self):
         for text, words in (
                 ('auth_type = v4password', 'v4password'),
                 ('auth_type = v3applicationcredential\nauth_url = https://x',

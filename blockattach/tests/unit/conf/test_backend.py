@@ -29,14 +29,14 @@ class AddressTest(unittest.TestCase):
         return tgtd.Tgtd('/nonexistent', (
             settings.target_ip_address, *settings.target_secondary_ip_addresses), 3260).portals()
 
-    def test_address_of_ipv6_is_in_one_pair_of_brackets_however_it_is_written(self):
+    def test_ipv6_portal_has_one_pair_of_brackets(self):
         for address in ('::1', '[::1]'):
             settings = self.settings(address, '[2001:db8::2]', '2001:db8::3', '192.0.2.4')
             self.assertEqual('::1', settings.target_ip_address)
             self.assertEqual(('[::1]:3260', '[2001:db8::2]:3260', '[2001:db8::3]:3260',
                               '192.0.2.4:3260'), self.portals(settings))
 
-    def test_default_is_an_address_of_this_host(self):
+    def test_target_ip_address_default_is_loopback(self):
         self.assertEqual(('127.0.0.1', ()), (
             self.settings('127.0.0.1').target_ip_address,
             self.settings('127.0.0.1').target_secondary_ip_addresses))

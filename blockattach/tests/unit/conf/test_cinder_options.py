@@ -72,12 +72,12 @@ class CarriedOverTest(unittest.TestCase):
                 self.assertIn(advice, reason)
                 self.assertIn('[service] accept_unsupported', reason)
 
-    def test_unsupported_options_are_reported_at_once(self):
+    def test_unsupported_options_reported_together(self):
         reason = self.reason('[DEFAULT]\nauth_strategy = keystone\n[ssl]\nciphers = HIGH\n')
         self.assertIn('auth_strategy', reason)
         self.assertIn('ciphers', reason)
 
-    def test_values_that_hold_here_too_do_not_stop(self):
+    def test_supported_value_does_not_stop_start(self):
         for text in (
                 '[DEFAULT]\nauth_strategy = noauth', '[DEFAULT]\nquota_volumes = 10',
                 '[DEFAULT]\nosapi_volume_use_ssl = False',
@@ -91,7 +91,7 @@ class CarriedOverTest(unittest.TestCase):
             with self.subTest(text):
                 options.check_supported(self.configured(text))
 
-    def test_accepted_option_does_not_stop(self):
+    def test_accepted_option_does_not_stop_start(self):
         for name in ('auth_strategy', 'DEFAULT.auth_strategy', '[DEFAULT] auth_strategy'):
             with self.subTest(name):
                 options.check_supported(self.configured(
@@ -102,22 +102,22 @@ class CarriedOverTest(unittest.TestCase):
         self.assertNotIn('[ssl] version', reason)
         self.assertIn('[DEFAULT] auth_strategy', reason)
 
-    def test_accepting_an_unknown_option_is_refused(self):
+    def test_accepting_unknown_option_refused(self):
         self.assertIn('auth_strategi is not an option of Cinder that prevents the start',
                       self.reason('[service]\naccept_unsupported = auth_strategi'))
 
-    def test_unsupported_option_of_the_environment_stops_start(self):
+    def test_unsupported_option_in_environment_stops_start(self):
         before = os.environ.get('OS_DEFAULT__AUTH_STRATEGY')
         self.assertIsNone(before)
         os.environ['OS_DEFAULT__AUTH_STRATEGY'] = 'keystone'
         self.addCleanup(os.environ.pop, 'OS_DEFAULT__AUTH_STRATEGY')
         self.assertIn('[DEFAULT] auth_strategy in the environment', self.reason(''))
 
-    def test_renamed_option_is_reported_under_its_new_name(self):
+    def test_renamed_option_reported_with_new_name(self):
         [found] = options.find_unknown(self.configured('[DEFAULT]\nenabled_backends = a'))
         self.assertEqual('[volume] enabled_backends', found.nearest)
 
-    def test_unneeded_option_is_reported_apart(self):
+    def test_unneeded_option_reported_separately(self):
         conf = self.configured('[DEFAULT]\nrootwrap_config = /x\n')
         self.assertEqual([], options.find_unknown(conf))
         self.assertEqual([(str(self.path), 'DEFAULT', 'rootwrap_config')],

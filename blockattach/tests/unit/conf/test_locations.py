@@ -1,4 +1,4 @@
-"""The message says what to change, and where it stands."""
+"""Locations of options in the messages about them."""
 import os
 import tempfile
 import unittest
@@ -36,7 +36,7 @@ class LocationsTest(unittest.TestCase):
             self.read(text, *arguments)
         return str(caught.exception)
 
-    def test_where_a_value_comes_from(self):
+    def test_location_of_value(self):
         with mock.patch.dict(os.environ, {'OS_API__HOST': 'there'}):
             self.read('[DEFAULT]\nstate_path = /x\n[api]\nurl = http://x', '--debug')
             for group, name, expected in (
@@ -49,7 +49,7 @@ class LocationsTest(unittest.TestCase):
                 with self.subTest(name=name):
                     self.assertEqual(expected, locations.where(self.conf, group, name))
 
-    def test_a_wrong_value_is_reported_at_once(self):
+    def test_invalid_value_reported_with_location(self):
         for text, words in (
                 ('[api]\nthreads = many', f'[api] threads in {self.path} is invalid: '),
                 ('[api]\nthreads = 0', f'[api] threads in {self.path} is invalid: '),
@@ -62,13 +62,13 @@ class LocationsTest(unittest.TestCase):
         with mock.patch.dict(os.environ, {'OS_API__THREADS': 'many'}):
             self.assertIn('OS_API__THREADS', self.refused(''))
 
-    def test_a_group_that_became_known_later(self):
+    def test_invalid_value_of_later_group_reported(self):
         self.read('[disks]\nsize = big')
         self.conf.register_opts([cfg.IntOpt('size')], group='disks')
         with self.assertRaisesRegex(errors.ConfigurationError, r'\[disks\] size in '):
             locations.check_values(self.conf, ['disks'])
 
-    def test_the_innermost_name_counts(self):
+    def test_innermost_named_option_reported(self):
         self.read('[api]\nhost = x')
         with (self.assertRaises(errors.ConfigurationError) as caught,
               locations.named(self.conf, 'DEFAULT', 'state_path'),
@@ -76,14 +76,14 @@ class LocationsTest(unittest.TestCase):
             raise errors.ConfigurationError(reason='cannot listen')
         self.assertEqual(f'cannot listen ([api] host in {self.path})', str(caught.exception))
 
-    def test_a_network_that_is_none(self):
+    def test_invalid_network_rejected(self):
         self.conf.register_opts(health.OPTS, group=health.GROUP)
         self.read('[health]\ndetailed_source_ranges = here')
         with self.assertRaisesRegex(errors.ConfigurationError,
                                     r"cannot parse a network: 'here'.*\[health\]"):
             health.settings(self.conf, 'blockattach-x')
 
-    def test_each_process_has_a_file_of_its_own(self):
+    def test_health_file_has_process_name(self):
         self.conf.register_opts(health.OPTS, group=health.GROUP)
         self.read('[health]\nfile = /run/{process}.health')
         self.assertEqual('/run/blockattach-x.health',

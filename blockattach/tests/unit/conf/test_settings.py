@@ -1,4 +1,4 @@
-"""Settings say what the options say, by the same names."""
+"""Settings read from options of the same names."""
 import dataclasses
 import unittest
 
@@ -49,23 +49,23 @@ class SettingsTest(unittest.TestCase):
             conf.set_override(name, value, group='example')
         return conf
 
-    def test_fields_are_read_by_name(self):
+    def test_fields_read_by_name(self):
         found = settings.read(self.configured(number=2, file='/x'), 'example', Settings,
                               derived='y')
         self.assertEqual(Settings(2, ('a',), '/x', 'x', 'y'), found)
 
-    def test_an_empty_text_is_none_where_that_may_be(self):
+    def test_empty_text_of_optional_field_is_none(self):
         found = settings.read(self.configured(file='', word=''), 'example', Settings, derived='')
         self.assertEqual((None, ''), (found.file, found.word))
 
-    def test_without_a_group(self):
+    def test_read_from_default_group(self):
         @dataclasses.dataclass(frozen=True)
         class Core:
             graceful_shutdown_timeout: int
 
         self.assertEqual(Core(60), settings.read(self.configured(), None, Core))
 
-    def test_defaults_are_those_of_the_options(self):
+    def test_defaults_equal_option_defaults(self):
         conf = self.configured()
         for group, defaults in DEFAULTS.items():
             with self.subTest(group.GROUP):

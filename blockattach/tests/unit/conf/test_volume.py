@@ -1,4 +1,4 @@
-"""What the group [volume] says where nobody has written anything."""
+"""Defaults of the group ``[volume]``."""
 import unittest
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ PROMISED_SECONDS = 10
 
 class DefaultsTest(unittest.TestCase):
 
-    def test_a_difference_is_looked_for_often_enough(self):
+    def test_default_reconcile_interval_within_promise(self):
         conf = cfg.ConfigOpts()
         conf.register_opts(volume.OPTS, group=volume.GROUP)
         conf([], default_config_files=[], default_config_dirs=[])

@@ -1,4 +1,4 @@
-"""The rule of CVE-2023-2088, row by row, and that every case is decided by exactly one of them."""
+"""Table of the detach rule for CVE-2023-2088."""
 import itertools
 import unittest
 
@@ -12,7 +12,7 @@ ELSEWHERE = 'iqn.2016-04.com.example:elsewhere'
 
 
 def facts(**changes):
-    """A user deletes an attachment that its server uses."""
+    """Return the facts of a user who deletes an attachment that its server uses."""
     return detach_rule.Facts(**{
         'by_service': False, 'volume_id': samples.VOLUME, 'given_id': samples.ATTACHMENT,
         'count': 1, 'record': samples.attachment(),
@@ -21,7 +21,7 @@ def facts(**changes):
 
 class TableTest(unittest.TestCase):
 
-    def test_rows(self):
+    def test_row_decides_case(self):
         for number, outcome, changes in (
                 (1, _Outcome.ALLOWED, {'by_service': True}),
                 (1, _Outcome.ALLOWED, {'by_service': True, 'record': None, 'count': 3}),
@@ -47,7 +47,7 @@ class TableTest(unittest.TestCase):
                 row = detach_rule.decide(facts(**changes))
                 self.assertEqual((number, outcome), (row.number, row.outcome))
 
-    def test_every_case_is_decided(self):
+    def test_each_case_decided(self):
         cases = itertools.product(
             (False, True), (samples.VOLUME, 'another volume'), (None, samples.ATTACHMENT),
             (0, 1, 2),
@@ -65,18 +65,18 @@ class TableTest(unittest.TestCase):
                         and (of_case.given_id or of_case.count)):
                     self.assertIn(row.outcome, (_Outcome.IN_USE, _Outcome.MISMATCHED))
 
-    def test_each_verb_says_when_it_is_asked(self):
+    def test_each_verb_has_nova_question(self):
         self.assertEqual(set(_Verb), set(detach_rule.ASKED))
 
-    def test_rows_are_in_order(self):
+    def test_rows_ordered_by_number(self):
         numbers = [row.number for row in detach_rule.TABLE]
         self.assertEqual(sorted(numbers), numbers)
 
 
 class MeantTest(unittest.TestCase):
-    """Row 3 and what is found by its id."""
+    """Attachment that a request refers to, as in row 3."""
 
-    def test_which_is_meant(self):
+    def test_attachment_meant_by_request(self):
         one, other = samples.attachment(id='one'), samples.attachment(id='other')
         for wanted, rows, given_id in (
                 (None, [], None), (one, [one], None), (None, [one, other], None),

@@ -1,4 +1,4 @@
-"""Which attachments wait in vain: row by row, and that no server that needs one loses it."""
+"""Table of the rule that expires abandoned attachments."""
 import itertools
 import unittest
 
@@ -13,7 +13,7 @@ GONE = expiry_rule.Server(exists=False)
 
 
 def facts(**changes):
-    """A server that has nothing to do with the attachment any more."""
+    """Return the facts of a server that no longer uses the attachment."""
     return expiry_rule.Facts(**{
         'attachment_id': samples.ATTACHMENT, 'server_id': samples.SERVER,
         'nova': _Nova.ASKED,
@@ -22,7 +22,7 @@ def facts(**changes):
 
 class TableTest(unittest.TestCase):
 
-    def test_rows(self):
+    def test_row_decides_case(self):
         mine, others = (expiry_rule.Server(True, False, name)
                         for name in (samples.ATTACHMENT, ANOTHER))
         for number, outcome, changes in (
@@ -43,7 +43,7 @@ class TableTest(unittest.TestCase):
                 row = expiry_rule.decide(facts(**changes))
                 self.assertEqual((number, outcome), (row.number, row.outcome))
 
-    def test_every_case_is_decided(self):
+    def test_each_case_decided(self):
         servers = (None, GONE, *(expiry_rule.Server(True, busy, name) for busy, name in
                                  itertools.product((False, True),
                                                    (None, ANOTHER, samples.ATTACHMENT))))
@@ -56,14 +56,14 @@ class TableTest(unittest.TestCase):
                         server.busy or server.attachment_id == samples.ATTACHMENT):
                     self.assertIs(_Outcome.STAYS, row.outcome)
 
-    def test_rows_are_in_order(self):
+    def test_rows_ordered_by_number(self):
         numbers = [row.number for row in expiry_rule.TABLE]
         self.assertEqual(sorted(numbers), numbers)
 
 
 class EndingsTest(unittest.TestCase):
 
-    def test_they_end_as_a_delete_ends_them(self):
+    def test_abandoned_attachment_ends_as_by_delete(self):
         for state, ending in expiry_rule.ENDINGS.items():
             self.assertNotIn(state, lifecycle.TRANSITIONAL)
             self.assertIn(lifecycle.next_state(state, ending.event),

@@ -1,4 +1,4 @@
-"""Extra specs against what a pool reports: a row for every rule of the comparison."""
+"""Comparison of extra specs with the capabilities of a pool."""
 import unittest
 
 from blockattach.storage.domain import extra_specs
@@ -92,19 +92,19 @@ KEYS = (
 
 
 class OperatorTest(unittest.TestCase):
-    def test_every_row(self):
+    def test_operator_matches_capability(self):
         for reported, wanted, expected in OPERATORS:
             with self.subTest(reported=reported, wanted=wanted):
                 self.assertIs(expected, extra_specs.matches(reported, wanted))
 
 
 class KeyTest(unittest.TestCase):
-    def test_every_row(self):
+    def test_extra_specs_match_capabilities(self):
         for specs, reported, expected in KEYS:
             with self.subTest(specs=specs, reported=reported):
                 reason = extra_specs.lacking(reported, specs)
                 self.assertEqual(expected, reason is None, reason)
 
-    def test_reason_names_the_key_what_is_there_and_what_was_wanted(self):
+    def test_reason_names_key_reported_and_required(self):
         self.assertEqual('capability tier is tin (required: s== gold)',
                          extra_specs.lacking({'tier': 'tin'}, {'tier': 's== gold'}))

@@ -1,4 +1,4 @@
-"""What clients say of where a volume goes: a row for every rule of every filter."""
+"""Filters of pools by the scheduler hints of clients."""
 import unittest
 
 from blockattach.storage.domain import hint_filters
@@ -60,7 +60,7 @@ ROWS = (
 
 class FilterTest(unittest.TestCase):
 
-    def test_every_row(self):
+    def test_filter_passes_or_gives_reason(self):
         for name, hints, facts, words in ROWS:
             with self.subTest(filter=name, hints=hints, facts=facts):
                 reason = hint_filters.FILTERS[name](samples.request(facts=pools.Facts(
@@ -70,5 +70,5 @@ class FilterTest(unittest.TestCase):
                 else:
                     self.assertIn(words, reason or 'it passed')
 
-    def test_every_filter_has_rows(self):
+    def test_rows_cover_each_filter(self):
         self.assertEqual(set(hint_filters.FILTERS), {name for name, *_ in ROWS})

@@ -1,4 +1,4 @@
-"""What one host holds, of all that a target reports."""
+"""SCSI reservation of one host among the reservations of a target."""
 import unittest
 
 from blockattach.storage.domain import reservation
@@ -6,7 +6,7 @@ from blockattach.storage.domain import reservation
 
 class ReservationsTest(unittest.TestCase):
 
-    def test_of_one(self):
+    def test_reservation_of_initiator(self):
         for complete, stranger in ((True, reservation.HostReservation.NONE), (False, None)):
             reservations = reservation.Reservations(
                 frozenset({'a', 'b'}), frozenset({'a', 'c'}), complete)

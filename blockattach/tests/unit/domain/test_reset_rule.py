@@ -1,4 +1,4 @@
-"""What an administrator may say of a volume: row by row, and every case there is."""
+"""Table of the rule for ``os-reset_status``."""
 import itertools
 import unittest
 
@@ -12,7 +12,7 @@ RANKS = tuple(volume_lifecycle.RANK_STATUSES)
 
 
 def facts(status=None, attach_status=None, **changes):
-    """Something is said of a volume that is available."""
+    """Return the facts of a reset of an available volume."""
     return reset_rule.Facts(reset_rule.Requested(status, attach_status), **{
         'own_status': _Own.AVAILABLE, 'at_work': False, 'made': True, 'lowest_rank': None,
         'shown': 'available', **changes})
@@ -31,7 +31,7 @@ def every_case():
 
 class TableTest(unittest.TestCase):
 
-    def test_rows(self):
+    def test_row_decides_case(self):
         making = {'own_status': _Own.CREATING, 'at_work': True, 'shown': 'creating'}
         removing = {'own_status': _Own.DELETING, 'at_work': True, 'shown': 'deleting'}
         used = {'lowest_rank': 1, 'shown': 'in-use'}
@@ -62,12 +62,12 @@ class TableTest(unittest.TestCase):
                 row = reset_rule.decide(facts(*said, **changes))
                 self.assertEqual((number, outcome), (row.number, row.outcome))
 
-    def test_rows_are_in_order_and_each_decides_something(self):
+    def test_rows_ordered_and_each_decides_case(self):
         numbers = [row.number for row in reset_rule.TABLE]
         self.assertEqual(sorted(numbers), numbers)
         self.assertEqual(set(numbers), {reset_rule.decide(one).number for one in every_case()})
 
-    def test_no_case_makes_an_orphan(self):
+    def test_allowed_reset_leaves_consistent_volume(self):
         for one in every_case():
             row = reset_rule.decide(one)
             if row.outcome is not _Outcome.ALLOWED or one.requested.status is None:
@@ -86,7 +86,7 @@ class TableTest(unittest.TestCase):
                 self.assertTrue(one.requested.status != 'available' or one.empties
                                 or one.lowest_rank is None)
 
-    def test_an_administrator_can_always_say_error_of_what_nobody_is_at_work_on(self):
+    def test_reset_to_error_allowed_without_running_delete(self):
         for one in every_case():
             if one.requested == reset_rule.Requested('error', None) and (
                     one.own_status is not _Own.DELETING):

@@ -1,4 +1,4 @@
-"""What a volume may be made of: a row for every rule, with the words that clients know."""
+"""Rules for the source of a new volume."""
 import unittest
 
 from blockattach.storage import errors
@@ -23,7 +23,7 @@ def kind(name='t', provider=None, **specs):
 
 class CheckTest(unittest.TestCase):
 
-    def test_statuses(self):
+    def test_source_checked_by_status(self):
         for status in ('available', 'in-use', 'creating', 'error', 'deleting', 'reserved',
                        'attaching', 'maintenance', 'awaiting-transfer', 'extending'):
             with self.subTest(status=status):
@@ -37,18 +37,18 @@ class CheckTest(unittest.TestCase):
                 else:
                     self.assertRaises(errors.InvalidSnapshot, sources.check, snapshot, 2)
 
-    def test_sizes(self):
+    def test_volume_smaller_than_source_rejected(self):
         for of in (source(), source('s')):
             sources.check(of, 2)
             sources.check(of, 3)
             self.assertRaises(errors.InvalidInput, sources.check, of, 1)
 
-    def test_zones(self):
+    def test_other_availability_zone_than_source_rejected(self):
         for of in (source(), source('s')):
             sources.check_zone(of, 'nova')
             self.assertRaises(errors.InvalidInput, sources.check_zone, of, 'east')
 
-    def test_where_it_is(self):
+    def test_host_and_columns_of_source(self):
         self.assertEqual('h@b', source().host)
         self.assertIsNone(source(pool=None).host)
         self.assertEqual({'source_volid': 'v'}, source().columns)
@@ -72,7 +72,7 @@ class TypeTest(unittest.TestCase):
         (kind(provider='luks'), kind('o', provider='luks'), 1, True),
     )
 
-    def test_every_row(self):
+    def test_type_compatible_with_source(self):
         for number, (own, other, backends, passes) in enumerate(self.ROWS):
             for of in (source(), source('s')):
                 with self.subTest(number=number, of=of):

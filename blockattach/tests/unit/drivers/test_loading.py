@@ -1,4 +1,4 @@
-"""A backend is assembled from names, and reports for both its parts."""
+"""Loading of a backend by the names of its drivers, and its combined capabilities."""
 import dataclasses
 import unittest
 
@@ -31,19 +31,19 @@ class LoadingTest(unittest.TestCase):
         self.settings = dataclasses.replace(settings.settings('/nowhere'), store='fake',
                                             target='fake', volume_backend_name='fast')
 
-    def test_the_names_lead_to_the_drivers(self) -> None:
+    def test_drivers_loaded_by_name(self) -> None:
         backend = loading.load_backend(self.settings)
         self.assertIsInstance(backend.store, fake_store.FakeStore)
         self.assertIsInstance(backend.target, fake_target.FakeTarget)
         self.assertEqual('tested', backend.name)
 
-    def test_an_unknown_name_is_reported_with_the_known_ones(self) -> None:
+    def test_unknown_driver_error_names_known_ones(self) -> None:
         for part in ('store', 'target'):
             with self.assertNoLogs('stevedore', 'WARNING'), self.assertRaisesRegex(
                     errors.ConfigurationError, f'{part} = tape .*fake'):
                 loading.load_backend(dataclasses.replace(self.settings, **{part: 'tape'}))
 
-    def test_pools_report_store_target_and_backend(self) -> None:
+    def test_pools_report_capabilities_of_store_and_target(self) -> None:
         [report] = loading.load_backend(self.settings).pools()
         self.assertEqual(1000.0, report.capabilities['total_capacity_gb'])
         self.assertEqual('fast', report.capabilities['volume_backend_name'])
@@ -54,7 +54,7 @@ class LoadingTest(unittest.TestCase):
                           'manage', 'revert', 'snapshots'],
                          report.capabilities['driver_capabilities'])
 
-    def test_multiattach_of_pools_is_denied_by_store_or_target(self) -> None:
+    def test_multiattach_false_by_store_or_target(self) -> None:
         for target, reported, expected in (
                 ('fake', {}, True), ('fake', {'multiattach': True}, True),
                 ('fake', {'multiattach': False}, False), ('fake', {'multiattach': 'False'}, False),
@@ -64,14 +64,14 @@ class LoadingTest(unittest.TestCase):
                 [report] = _reporting(backend, reported).pools()
                 self.assertIs(expected, report.capabilities['multiattach'])
 
-    def test_facts_that_the_driver_reports_are_believed(self) -> None:
+    def test_driver_capabilities_override_defaults(self) -> None:
         backend = loading.load_backend(self.settings)
         backend.target.storage_protocol = 'NVMe-oF'
         [report] = _reporting(backend, {'vendor_name': 'Example', 'driver_version': '7'}).pools()
         self.assertEqual(('NVMe-oF', 'Example', '7'), tuple(report.capabilities[name] for name in (
             'storage_protocol', 'vendor_name', 'driver_version')))
 
-    def test_capabilities_are_those_of_both(self) -> None:
+    def test_capabilities_joined_from_store_and_target(self) -> None:
         backend = loading.load_backend(dataclasses.replace(self.settings, target='tgt'))
         self.assertEqual({'clone', 'clone_snapshot', 'daemon', 'disks', 'manage', 'revert',
                           'snapshots', 'unmap'},

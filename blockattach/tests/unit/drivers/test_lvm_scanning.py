@@ -1,4 +1,4 @@
-"""Which disks LVM looks at, by its filter: the semantics of ``global_filter`` in lvm.conf."""
+"""Disks that LVM scans according to ``global_filter`` in lvm.conf."""
 import unittest
 
 from blockattach.storage.drivers.stores.lvm import group
@@ -33,7 +33,7 @@ def found(**changes):
 
 
 class Scanned(group.VolumeGroup):
-    """A group on a host where LVM scans so."""
+    """Volume group on a host with given scan settings of LVM."""
 
     def __init__(self, scanning):
         super().__init__(lvm.Site('vg', '', 1.0))
@@ -48,23 +48,23 @@ class ScanningTest(unittest.TestCase):
     def complaint(self, **changes):
         return Scanned(found(**changes)).scanning_complaint()
 
-    def test_filters_accept_and_reject(self):
+    def test_global_filter_accepts_or_rejects_disk(self):
         for filters, names, accepted in ROWS:
             with self.subTest(filters=filters, names=names):
                 self.assertIs(accepted, group.accepts(filters, names))
 
-    def test_a_filter_that_ends_by_rejecting_all_is_safe(self):
+    def test_filter_rejecting_all_at_end_is_safe(self):
         self.assertIsNone(self.complaint(global_filter=['a|^/dev/sdb$|', 'r|.*|']))
 
-    def test_a_file_of_devices_is_safe(self):
+    def test_devices_file_is_safe(self):
         self.assertIsNone(self.complaint(devices_file=True))
 
-    def test_the_line_keeps_the_disks_that_are_lvms_now(self):
+    def test_suggested_filter_keeps_physical_volumes(self):
         for filters in (['a|.*|'], ['r|iscsi|', 'a|.*|'], ['a|^/dev/sd|', 'r|.*|'],
                         ['a|/dev/mapper/|', 'r|.*|']):
             said = self.complaint(global_filter=filters)
             self.assertTrue(said.endswith(
                 'global_filter = [ "a|^/dev/nvme0n1$|", "a|^/dev/sdb$|", "r|.*|" ]'), said)
 
-    def test_logical_volumes_must_not_be_scanned(self):
+    def test_scan_lvs_reported(self):
         self.assertTrue(self.complaint(scan_lvs=True, devices_file=True).endswith('scan_lvs = 0'))

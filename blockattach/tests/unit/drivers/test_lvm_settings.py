@@ -1,4 +1,4 @@
-"""What an operator writes into a backend's group decides which lvm store keeps its volumes."""
+"""LVM options in the group of a backend."""
 import unittest
 
 from oslo_config import cfg
@@ -23,23 +23,23 @@ class LvmSettingsTest(unittest.TestCase):
             conf.set_override(name, value, group='fast')
         return backend.settings(conf, 'fast', '/nowhere')
 
-    def test_the_pool_is_named_after_the_group(self):
+    def test_thin_pool_named_after_volume_group(self):
         lvm_settings = self.settings(store='lvm', volume_group='vg')
         self.assertEqual(
             ('thin', 'vg-pool'), (lvm_settings.lvm.lvm_type, lvm_settings.lvm.thin_pool))
         self.assertEqual(100 * units.MIB, lvm_settings.lvm.clear_bandwidth)
 
-    def test_no_clearing_is_a_bandwidth_of_nothing(self):
+    def test_volume_clear_none_has_zero_bandwidth(self):
         lvm_settings = self.settings(store='lvm', volume_group='vg', volume_clear='none')
         self.assertEqual(0, lvm_settings.lvm.clear_bandwidth)
 
-    def test_the_kind_of_volumes_decides_what_the_store_can_do(self):
+    def test_lvm_type_decides_capabilities(self):
         for lvm_type, more in (('thin', {'discard'}), ('thick', {'wipe'})):
             store = lvm_stores.load(
                 self.settings(store='lvm', volume_group='vg', lvm_type=lvm_type))
             self.assertEqual(SNAPSHOTS | more, base.declared(store))
 
-    def test_another_store_has_none(self):
+    def test_other_store_has_no_lvm_settings(self):
         self.assertIsNone(self.settings().lvm)
         with self.assertRaises(errors.ConfigurationError):
             lvm_stores.load(settings.settings('/nowhere'))

@@ -1,4 +1,4 @@
-"""The checks of a process: what they find, and that one that hangs is a finding too."""
+"""Health checks of a process, including checks that fail or hang."""
 import os
 import tempfile
 import threading
@@ -36,16 +36,16 @@ class MonitorTest(unittest.TestCase):
         return made
 
     def passes(self, condition):
-        """Let time pass until this is so."""
+        """Advance the clock until a condition holds."""
         polling.until(lambda: self.clock.advance(5) or condition())
 
-    def test_before_a_look_nothing_is_well(self):
+    def test_checks_fail_before_first_run(self):
         made = self.watching()
         self.assertTrue(all(made.findings().values()))
         made.look()
         self.assertEqual({'database': None, 'bus': None}, made.findings())
 
-    def test_a_check_that_fails(self):
+    def test_failed_check_reported_and_logged(self):
         made = self.watching(broken=lambda: 1 / 0)
         self.wrong['bus'] = 'away'
         with self.assertLogs('blockattach.platform.health.monitor', 'WARNING') as logged:
@@ -55,7 +55,7 @@ class MonitorTest(unittest.TestCase):
                           'broken': 'the check failed: ZeroDivisionError'}, made.findings())
         self.assertEqual(2, len(logged.output))
 
-    def test_a_check_that_hangs(self):
+    def test_hanging_check_reported(self):
         never, entered = threading.Event(), threading.Event()
         self.addCleanup(never.set)
 
@@ -71,7 +71,7 @@ class MonitorTest(unittest.TestCase):
                     == (None, None))
         made.stop()
 
-    def test_the_file_says_what_was_found(self):
+    def test_health_file_has_findings(self):
         made = self.watching()
         made.start()
         self.passes(lambda: report.read(self.path).state is report.State.READY)
@@ -88,13 +88,13 @@ class MonitorTest(unittest.TestCase):
         made.stopping()
         self.passes(lambda: report.read(self.path).state is report.State.STOPPING)
 
-    def test_a_file_that_cannot_be_written(self):
+    def test_unwritable_health_file_refused(self):
         settings = health_conf.HealthSettings(file=os.path.join(self.folder, 'none', 'x'))
         made = monitor.Monitor('blockattach-x', settings, self.clock)
         with self.assertRaisesRegex(errors.ConfigurationError, 'cannot write .*none/x'):
             made.start()
 
-    def test_another_interval_is_taken_over(self):
+    def test_changed_interval_applied(self):
         made = self.watching()
         made.start()
         made.every(50)

@@ -1,4 +1,4 @@
-"""Authentication by name and password."""
+"""HTTP basic authentication."""
 import base64
 import pathlib
 import tempfile
@@ -53,14 +53,14 @@ class Case(unittest.TestCase):
 
 class AuthenticationTest(Case):
 
-    def test_without_a_file_of_roles_everybody_is_an_administrator(self):
+    def test_missing_roles_file_makes_users_admin(self):
         one = self.authenticator()
         for project, answered in (('p', 'p'), (None, auth.DEFAULT_PROJECT_ID)):
             self.assertEqual(('ann', answered, ['admin', 'member', 'reader'], True),
                              self.authenticated(one, 'ann', 'pass:word', project))
         self.assertEqual('bob', self.authenticated(one, 'bob', UMLAUT)[0])
 
-    def test_the_file_of_roles_gives_permissions(self):
+    def test_roles_file_gives_project_and_roles(self):
         one = self.authenticator('# who\nann:shop:member,reader\nroot:all:admin\n')
         for _ in range(2):  # the second time the password is known
             self.assertEqual(('ann', 'shop', ['member', 'reader'], False),
@@ -68,7 +68,7 @@ class AuthenticationTest(Case):
         with self.assertLogs('blockattach.platform.http.basic_auth', 'WARNING'):
             self.assertIsNone(self.authenticated(one, 'bob', UMLAUT))
 
-    def test_everybody_else_is_nobody(self):
+    def test_wrong_user_or_password_rejected(self):
         one = self.authenticator()
         self.authenticated(one, 'ann', 'pass:word')
         for user, password in (('ann', 'other'), ('ann', ''), ('eve', 'pass:word'), ('', ''),
@@ -77,14 +77,14 @@ class AuthenticationTest(Case):
             with self.subTest(user=user[:5], password=password[:5]):
                 self.assertIsNone(self.authenticated(one, user, password))
 
-    def test_headers_that_are_none(self):
+    def test_malformed_authorization_header_rejected(self):
         one = self.authenticator()
         for sent in ('', 'Basic', 'Basic !!!', 'Basic YW5u', 'Bearer abc', 'Basic /////w=='):
             with self.subTest(sent=sent):
                 self.assertIsNone(test_auth.ask(one, {'Authorization': sent}))
         self.assertIsNone(test_auth.ask(one))
 
-    def test_a_changed_password_counts_at_once(self):
+    def test_changed_password_applied_at_once(self):
         one = self.authenticator()
         self.assertIsNotNone(self.authenticated(one, 'ann', 'pass:word'))
         self.users.write_text(f'ann:{digest("another")}\n')
@@ -93,7 +93,7 @@ class AuthenticationTest(Case):
         self.users.write_text('')
         self.assertIsNone(self.authenticated(one, 'ann', 'another'))
 
-    def test_of_headers_that_keystone_would_set_nothing_is_believed(self):
+    def test_keystone_headers_ignored(self):
         context = test_auth.ask(self.authenticator('ann:shop:reader\n'), {
             'Authorization': header('ann', 'pass:word'), 'X-Roles': 'admin', 'X-Auth-Token': 'x',
             'X-Service-Token': 'nova:service', 'X-Service-Roles': 'service',
@@ -104,7 +104,7 @@ class AuthenticationTest(Case):
 
 class FilesTest(unittest.TestCase):
 
-    def test_lines_that_are_none(self):
+    def test_malformed_line_named_in_error(self):
         good = f'ann:{digest("x")}'
         for parse, text, number in (
                 (basic_auth.parse_users, f'{good}\nbob', 2),
@@ -119,14 +119,14 @@ class FilesTest(unittest.TestCase):
                 parse(text)
             self.assertNotIn('secret', str(caught.exception))
 
-    def test_of_two_entries_of_a_user_the_first_counts(self):
+    def test_first_entry_of_user_used(self):
         first, second = (f'ann:{digest(one)}' for one in 'ab')
         self.assertEqual({'ann': first}, basic_auth.parse_users(f'{first}\n{second}\n'))
 
 
 class ChallengeTest(unittest.TestCase):
 
-    def test_a_refusal_says_how_to_log_in(self):
+    def test_unauthorized_answer_has_challenge(self):
         for status, answered in ((401, basic_auth.CHALLENGE), (403, None), (200, None)):
             answer = webob.Request.blank('/').get_response(
                 basic_auth.challenge(lambda request, status=status: webob.Response(status=status))(

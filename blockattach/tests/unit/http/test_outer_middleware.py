@@ -1,4 +1,4 @@
-"""Proxies and browsers: oslo.middleware's options, and what they do to requests."""
+"""Handling of proxy headers and CORS by oslo.middleware."""
 import unittest
 
 import webob
@@ -24,10 +24,10 @@ class ProxyTest(unittest.TestCase):
         return webob.Request.blank('/x', method=method, headers=headers or {}, environ={
             'REMOTE_ADDR': '192.0.2.1'}).get_response(application)
 
-    def test_without_options_nothing_stands_there(self):
+    def test_default_options_add_no_layers(self):
         self.assertEqual((), outer_middleware.layers(self.conf))
 
-    def test_a_proxy_speaks_for_its_clients_if_it_is_trusted(self):
+    def test_proxy_headers_applied_if_enabled(self):
         headers = {'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'api.example.org',
                    'X-Forwarded-For': '198.51.100.7', 'X-Forwarded-Prefix': '/volume'}
         self.assertEqual(['http://localhost', '192.0.2.1'], self.ask(headers=headers).json)
@@ -37,7 +37,7 @@ class ProxyTest(unittest.TestCase):
         self.assertEqual(['https://api.example.org', '198.51.100.7'], self.ask(headers={
             'Forwarded': 'for=198.51.100.7;proto=https;host=api.example.org'}).json)
 
-    def test_a_browser_may_ask_from_an_allowed_origin(self):
+    def test_allowed_origin_gets_cors_headers(self):
         self.conf.set_override('allowed_origin', [ORIGIN], 'cors')
         answer = self.ask(headers={'Origin': ORIGIN})
         self.assertEqual(ORIGIN, answer.headers['Access-Control-Allow-Origin'])
@@ -45,7 +45,7 @@ class ProxyTest(unittest.TestCase):
         self.assertNotIn('Access-Control-Allow-Origin',
                          self.ask(headers={'Origin': 'https://evil.example.org'}).headers)
 
-    def test_a_browser_asks_beforehand(self):
+    def test_cors_preflight_answered(self):
         self.conf.set_override('allowed_origin', [ORIGIN], 'cors')
         wish = {'Origin': ORIGIN, 'Access-Control-Request-Method': 'POST',
                 'Access-Control-Request-Headers':

@@ -1,4 +1,4 @@
-"""Times and sets as the API prints them, and what is never printed."""
+"""JSON rendering of answers."""
 import datetime
 import unittest
 
@@ -7,9 +7,9 @@ from blockattach.tests.unit.http import tiny
 
 
 class DumpsTest(unittest.TestCase):
-    """Clients parse these with six digits and without a zone."""
+    """Values as rendered in JSON, with six digits of a second and without a time zone."""
 
-    def test_times(self):
+    def test_time_rendered_in_utc_with_microseconds(self):
         plain = datetime.datetime(2026, 11, 21, 0, 17, 51, 521304)
         for value, wanted in (
                 (plain, b'"2026-11-21T00:17:51.521304"'),
@@ -20,7 +20,7 @@ class DumpsTest(unittest.TestCase):
             with self.subTest(value=value):
                 self.assertEqual(wanted, responses.dumps(value))
 
-    def test_a_record_is_never_printed_whole(self):
+    def test_record_not_rendered(self):
         for value in (tiny.Thing('a'), object(), b'bytes'):
             with self.subTest(value=value), self.assertRaises(TypeError):
                 responses.dumps({'x': value})

@@ -1,4 +1,4 @@
-"""An image that somebody signed is taken only with the bytes that were signed."""
+"""Verification of image signatures."""
 import base64
 import datetime
 import unittest
@@ -67,7 +67,7 @@ class SignaturesTest(unittest.TestCase):
         with self.assertRaises(errors.ImageSignatureWrong):
             self.check(*arguments)
 
-    def test_each_kind(self):
+    def test_signature_of_each_key_type_verified(self):
         for kind, (key, signed) in self.signed.items():
             with self.subTest(kind):
                 self.check(image(signed, kind), key)
@@ -75,14 +75,14 @@ class SignaturesTest(unittest.TestCase):
                 other = b'2' if signed.startswith(b'1') else b'1'
                 self.wrong(image(other + signed[1:], kind), key)
 
-    def test_the_certificate_must_be_of_that_kind(self):
+    def test_certificate_of_other_key_type_rejected(self):
         key, signed = self.signed['RSA-PSS']
         for kind in ('DSA', 'ECC_SECP384R1', 'ECC_SECP521R1', 'none', ''):
             self.wrong(image(signed, kind), key)
         key, signed = self.signed['ECC_SECP384R1']
         self.wrong(image(signed, 'ECC_SECP521R1'), key)
 
-    def test_properties_that_are_not_complete(self):
+    def test_incomplete_signature_properties_rejected(self):
         key, signed = self.signed['RSA-PSS']
         for changed in ({'img_signature': ''}, {'img_signature_hash_method': 'MD5'},
                         {'img_signature_certificate_uuid': ''}, {'img_signature': '?'}):

@@ -1,4 +1,4 @@
-"""Nova is asked as it expects to be, and nothing but a clear answer counts as one."""
+"""Nova client: requests, and answers that are not clear."""
 import contextlib
 import logging
 import os
@@ -20,7 +20,7 @@ LIMIT = polling.LIMIT
 
 
 class ClientTestCase(unittest.TestCase):
-    """A Nova, and somebody with a token."""
+    """Test case with a stand-in for Nova and a caller with a token."""
 
     def setUp(self):
         super().setUp()
@@ -51,27 +51,27 @@ class ClientTestCase(unittest.TestCase):
 
 
 class AnswersTest(ClientTestCase):
-    """What Nova may answer."""
+    """Answers of Nova."""
 
-    def test_a_server_that_uses_the_volume(self):
+    def test_attachment_of_server_returned(self):
         self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
         self.assertEqual(samples.ATTACHMENT, self.ask())
 
-    def test_the_id_of_an_attachment_is_a_uuid_however_it_is_written(self):
+    def test_attachment_id_normalized(self):
         for written in (samples.ATTACHMENT.upper(), samples.ATTACHMENT.replace('-', ''),
                         f'{{{samples.ATTACHMENT}}}'):
             self.nova.use(samples.SERVER, samples.VOLUME, written)
             self.assertEqual(samples.ATTACHMENT, self.ask())
 
-    def test_an_answer_that_drips_is_none(self):
+    def test_slowly_sent_answer_times_out(self):
         self.nova.drip = 0.02
         self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
         self.assert_nothing_is_learnt(timeout=0.1)
 
-    def test_a_server_that_does_not_or_is_none(self):
+    def test_server_without_volume_returns_none(self):
         self.assertIsNone(self.ask())
 
-    def test_failures(self):
+    def test_error_status_is_nova_unavailable(self):
         for status in (400, 401, 403, 406, 409, 429, 500, 502, 503, 504):
             with self.subTest(status=status):
                 for body in ({'computeFault': {'code': status}},
@@ -79,13 +79,13 @@ class AnswersTest(ClientTestCase):
                     self.nova.answer = nova.Reply(status, body)
                     self.assert_nothing_is_learnt()
 
-    def test_not_found_by_anyone_but_nova(self):
+    def test_not_found_of_proxy_is_nova_unavailable(self):
         for body in (b'<html>no such page</html>', b'', {'message': 'no route'}, []):
             with self.subTest(body=body):
                 self.nova.answer = nova.Reply(404, body)
                 self.assert_nothing_is_learnt()
 
-    def test_an_answer_without_the_id(self):
+    def test_answer_without_attachment_id_is_nova_unavailable(self):
         # As a Nova before 2.89 would answer.
         for body in ({'volumeAttachment': {'id': 'x', 'volumeId': samples.VOLUME}},
                      {'volumeAttachment': {'attachment_id': None}}, {'volumeAttachment': None},
@@ -95,26 +95,26 @@ class AnswersTest(ClientTestCase):
                 self.nova.answer = nova.Reply(200, body)
                 self.assert_nothing_is_learnt()
 
-    def test_a_token_is_sent_nowhere_else(self):
+    def test_redirect_not_followed(self):
         with nova.NovaStandIn() as elsewhere:
             elsewhere.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
             self.nova.answer = nova.Reply(302, b'', {'Location': elsewhere.url})
             self.assert_nothing_is_learnt()
             self.assertEqual([], elsewhere.requests)
 
-    def test_nova_is_away(self):
+    def test_nova_unreachable_is_nova_unavailable(self):
         self.nova.close()
         self.assert_nothing_is_learnt()
 
-    def test_nova_is_slow(self):
+    def test_nova_timeout_is_nova_unavailable(self):
         self.nova.fall_asleep()
         self.assert_nothing_is_learnt(timeout=0.05)
 
 
 class RequestTest(ClientTestCase):
-    """What Nova is asked, and where."""
+    """Requests to Nova and its endpoint."""
 
-    def test_the_request(self):
+    def test_request_path_and_headers(self):
         self.ask()
         request, = self.nova.requests
         self.assertEqual(f'/v2.1/servers/{samples.SERVER}/os-volume_attachments/{samples.VOLUME}',
@@ -124,18 +124,18 @@ class RequestTest(ClientTestCase):
                             'x-openstack-request-id': self.request_id}.items():
             self.assertEqual(value, request.headers.get(name), name)
 
-    def test_without_a_token(self):
+    def test_caller_without_token_sends_placeholder(self):
         self.ask(caller=context.RequestContext(overwrite=False))
         self.assertEqual('notused', self.nova.requests[0].headers['x-auth-token'])
 
-    def test_a_name_cannot_leave_its_place_in_the_path(self):
+    def test_server_id_quoted_in_path(self):
         client.NovaClient(nova_conf.NovaSettings(
             endpoint_override=self.nova.url, timeout=LIMIT)).attachment_in_use(
             self.caller, '../../x?y#z', samples.VOLUME)
         self.assertEqual('/v2.1/servers/..%2F..%2Fx%3Fy%23z/os-volume_attachments/'
                          f'{samples.VOLUME}', self.nova.requests[0].path)
 
-    def test_nova_is_found_in_the_catalog(self):
+    def test_endpoint_found_in_catalog(self):
         self.nova.use(samples.SERVER, samples.VOLUME, samples.ATTACHMENT)
         for auth_url in (self.nova.keystone_url, f'{self.nova.keystone_url}/v3'):
             for region_name in (None, 'one'):
@@ -147,7 +147,7 @@ class RequestTest(ClientTestCase):
                         request.headers['x-auth-token'] for request in self.nova.requests])
                     self.assertEqual('/v3/auth/catalog', self.nova.requests[0].path)
 
-    def test_a_catalog_without_it(self):
+    def test_catalog_without_nova_is_nova_unavailable(self):
         here = {'endpoint_override': None, 'auth_url': self.nova.keystone_url}
         self.assert_nothing_is_learnt(**here, region_name='two')
         self.assert_nothing_is_learnt(**here, interface='internal')
@@ -158,7 +158,7 @@ class RequestTest(ClientTestCase):
 
 
 class EnvironmentTest(ClientTestCase):
-    """What the environment of the process changes."""
+    """Environment variables of the process."""
 
     def setUp(self):
         super().setUp()
@@ -172,11 +172,11 @@ class EnvironmentTest(ClientTestCase):
         file.write_text('machine 127.0.0.1 login somebody password secret\n', 'utf-8')
         os.environ['NETRC'] = str(file)
 
-    def test_accounts_of_a_netrc_are_not_sent(self):
+    def test_netrc_credentials_not_sent(self):
         self.assertEqual(samples.ATTACHMENT, self.ask())
         self.assertNotIn('authorization', self.nova.requests[-1].headers)
 
-    def test_a_proxy_is_asked(self):
+    def test_http_proxy_used(self):
         os.environ['http_proxy'] = self.nova.keystone_url
         with contextlib.closing(nova.NovaStandIn()) as elsewhere:
             self.ask(endpoint_override=elsewhere.url)

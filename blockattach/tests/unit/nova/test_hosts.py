@@ -1,4 +1,4 @@
-"""On which host a server runs: what Nova is asked, and what is made of each answer."""
+"""Query of Nova for the host of a server."""
 import logging
 import unittest
 
@@ -48,13 +48,13 @@ class HostsTest(unittest.TestCase):
         self.assertIn(samples.SERVER, str(caught.exception))
         self.assertNotIn('127.0.0.1', str(caught.exception))
 
-    def test_without_keystone(self):
+    def test_host_found_without_keystone(self):
         self.assertEqual('compute-1', self.ask())
         request, = self.nova.requests
         self.assertEqual((f'/v2.1/servers/{samples.SERVER}', 'notused'),
                          (request.path, request.headers['x-auth-token']))
 
-    def test_by_the_account_and_its_catalog(self):
+    def test_host_found_with_account_and_catalog(self):
         for auth_url in (self.nova.keystone_url, f'{self.nova.keystone_url}/v3'):
             with self.subTest(auth_url):
                 self.nova.requests.clear()
@@ -64,22 +64,22 @@ class HostsTest(unittest.TestCase):
                 self.assertEqual(f'/v2.1/servers/{samples.SERVER}', asked.path)
                 self.assertEqual('blockattach:service', asked.headers['x-auth-token'])
 
-    def test_every_answer(self):
+    def test_unusable_answer_raises(self):
         for status, body, words in ANSWERS:
             with self.subTest(status=status, body=body):
                 self.nova.answer = nova.Reply(status, body)
                 self.refused(words)
 
-    def test_a_region_that_is_not_there(self):
+    def test_unknown_region_raises(self):
         self.refused('cannot be reached', endpoint_override=None, region_name='two',
                      auth_url=self.nova.keystone_url, **ACCOUNT)
 
-    def test_nova_is_away_or_slow(self):
+    def test_nova_unreachable_raises(self):
         self.nova.fall_asleep()
         self.refused('cannot be reached', timeout=0.05)
         self.nova.close()
         self.refused('cannot be reached')
 
-    def test_the_password_is_not_shown(self):
+    def test_settings_repr_hides_password(self):
         settings = nova_conf.NovaSettings(**ACCOUNT)
         self.assertNotIn(ACCOUNT['password'], repr(settings))

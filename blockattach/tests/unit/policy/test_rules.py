@@ -1,4 +1,4 @@
-"""The registry: names as operators know them, each documented."""
+"""Registry of the policies."""
 import unittest
 
 from oslo_policy import policy
@@ -8,13 +8,13 @@ from blockattach.wiring import rules
 
 
 class RulesTest(unittest.TestCase):
-    """Over all rules."""
+    """Checks of each policy."""
 
-    def test_names_are_given_once(self):
+    def test_policy_names_unique(self):
         names = [rule.name for rule in rules.list_rules()]
         self.assertEqual(sorted(set(names)), sorted(names))
 
-    def test_all_but_the_base_rules_are_documented_with_their_operations(self):
+    def test_each_policy_documented_with_operations(self):
         base_names = {rule.name for rule in base.RULES}
         for rule in rules.list_rules():
             with self.subTest(rule=rule.name):
@@ -22,7 +22,7 @@ class RulesTest(unittest.TestCase):
                 if rule.name not in base_names:
                     self.assertIsInstance(rule, policy.DocumentedRuleDefault)
 
-    def test_defaults_refer_to_rules_that_exist(self):
+    def test_defaults_refer_to_existing_rules(self):
         names = {rule.name for rule in rules.list_rules()}
         for rule in rules.list_rules():
             for word in rule.check_str.replace('(', ' ').replace(')', ' ').split():

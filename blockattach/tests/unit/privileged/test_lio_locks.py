@@ -1,4 +1,4 @@
-"""Processes that share LIO act on one volume one after the other."""
+"""Lock of a volume among the processes that share LIO."""
 import contextlib
 import os
 import subprocess
@@ -47,7 +47,7 @@ class LocksTest(unittest.TestCase):
         return process
 
     def waiter(self, name):
-        """Set once it has the lock; it has let go of it when the test ends."""
+        """Return an event that is set once a thread has acquired the lock."""
         had = threading.Event()
 
         def take():
@@ -59,7 +59,7 @@ class LocksTest(unittest.TestCase):
         thread.start()
         return had
 
-    def test_another_process_is_waited_for_until_it_dies(self):
+    def test_lock_released_by_death_of_process(self):
         holder = self.held_elsewhere('one')
         self.assertTrue(self.waiter('two').wait(WAIT))
         had = self.waiter('one')
@@ -67,7 +67,7 @@ class LocksTest(unittest.TestCase):
         holder.kill()
         self.assertTrue(had.wait(WAIT))
 
-    def test_another_thread_is_waited_for_and_nothing_stays_open(self):
+    def test_lock_excludes_thread_and_leaves_no_open_file(self):
         before = len(os.listdir('/proc/self/fd'))
         with lio_reservations.alone('one'):
             had = self.waiter('one')

@@ -1,4 +1,4 @@
-"""How calls end, whichever transport carries them. Subclass, run."""
+"""Contract of how calls end over each transport, as test cases to subclass."""
 import dataclasses
 import re
 import threading
@@ -18,7 +18,7 @@ RELEASES = (pinning.Release('1', {'probe': '1.0'}, {}), pinning.Release('2', {'p
 
 
 class SilentEndpoint(probe.ProbeEndpoint):
-    """Begins what it is asked for."""
+    """Endpoint that starts a call and does not answer."""
 
     def hurry(self, ctxt: context.RequestContext) -> None:
         super().hurry(ctxt)
@@ -26,7 +26,7 @@ class SilentEndpoint(probe.ProbeEndpoint):
 
 
 class EndsContract(bus_contract.BusTestCase):
-    """A call that ends as a row says."""
+    """Calls that end as the rows of the table say."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,4 +1,4 @@
-"""How interfaces are written down, and that what was released never changes."""
+"""Declaration of RPC interfaces, and their released versions."""
 import importlib
 import inspect
 import itertools
@@ -40,27 +40,27 @@ FINGERPRINTS = {
 
 
 def imported(package: Any) -> list[Any]:
-    """Every module of a package: what it declares is known from then on."""
+    """Import and return each module of a package."""
     return [importlib.import_module(f'{package.__name__}.{module.name}')
             for module in pkgutil.iter_modules(package.__path__)]
 
 
 class ReleasedInterfacesTest(unittest.TestCase):
-    """The interfaces of the service against their history."""
+    """Interfaces of the service compared with their history."""
 
-    def test_no_interface_is_left_out(self) -> None:
+    def test_each_interface_listed(self) -> None:
         found = {member for module in (*imported(rpc), compute, processes)
                  for member in vars(module).values()
                  if isinstance(member, type) and issubclass(member, contract.Interface)
                  and 'TOPIC' in vars(member)}
         self.assertEqual(set(INTERFACES), found)
 
-    def test_no_released_method_has_changed(self) -> None:
+    def test_released_methods_unchanged(self) -> None:
         self.assertEqual(FINGERPRINTS, {
             (interface.TOPIC, version): contract.fingerprint(interface, version)
             for interface in INTERFACES for version in contract.versions(interface)})
 
-    def test_the_newest_release_is_the_code(self) -> None:
+    def test_newest_release_matches_code(self) -> None:
         newest = history.RELEASES[-1]
         self.assertEqual(newest.interfaces, {
             interface.TOPIC: contract.version(interface) for interface in INTERFACES})
@@ -69,7 +69,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
         self.assertEqual(newest.objects, {
             name: cls.VERSION for name, cls in versioned_objects.registered().items()})
 
-    def test_versions_only_grow(self) -> None:
+    def test_versions_never_decrease(self) -> None:
         for older, newer in itertools.pairwise(history.RELEASES):
             for before, after in ((older.interfaces, newer.interfaces),
                                   (older.objects, newer.objects)):
@@ -78,7 +78,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
                         self.assertLessEqual(contract.parsed(before[name]),
                                              contract.parsed(after[name]))
 
-    def test_a_client_sends_each_method_by_the_names_of_its_arguments(self) -> None:
+    def test_client_sends_arguments_by_name(self) -> None:
         sent: list[tuple[Any, ...]] = []
 
         def invoke(ctxt: Any, name: str, /, **arguments: Any) -> None:
@@ -94,15 +94,15 @@ class ReleasedInterfacesTest(unittest.TestCase):
                     with self.assertRaises(TypeError):
                         getattr(client, name)('caller', *names, 'one more')
 
-    def test_the_client_of_consumers_has_the_methods_of_its_interface(self) -> None:
+    def test_consumer_client_has_methods_of_interface(self) -> None:
         for name in contract.methods(attachments.AttachmentsInterface):
             self.assertIn(name, vars(attachments.AttachmentsClient))
 
 
 class ContractTest(unittest.TestCase):
-    """Marks, versions and fingerprints."""
+    """Declarations, versions and fingerprints of methods."""
 
-    def test_methods_are_found_with_what_was_said_of_them(self) -> None:
+    def test_methods_have_declared_kind_and_timeout(self) -> None:
         methods = contract.methods(probe.ProbeInterface)
         self.assertEqual({'echo', 'fail', 'meet', 'persist', 'hurry', 'note', 'offer', 'announce'},
                          set(methods))
@@ -112,12 +112,12 @@ class ContractTest(unittest.TestCase):
         self.assertIs(contract.Timeout.SHORT, methods['hurry'].timeout)
         self.assertEqual(methods, contract.methods(probe.ProbeEndpoint))
 
-    def test_the_version_is_that_of_the_newest_method(self) -> None:
+    def test_version_is_of_newest_method(self) -> None:
         self.assertEqual('1.0', contract.version(probe.ProbeInterface))
         self.assertEqual(('1.0', '1.1'), contract.versions(probe.YoungInterface))
         self.assertEqual('1.1', contract.version(probe.YoungInterface))
 
-    def test_versions_are_compared_as_numbers(self) -> None:
+    def test_versions_compared_as_numbers(self) -> None:
         class Interface(contract.Interface):
             TOPIC = 'old'
 
@@ -131,13 +131,13 @@ class ContractTest(unittest.TestCase):
 
         self.assertEqual('1.10', contract.version(Interface))
 
-    def test_a_newer_method_leaves_the_older_fingerprint(self) -> None:
+    def test_newer_method_keeps_older_fingerprint(self) -> None:
         self.assertEqual(contract.fingerprint(probe.ProbeInterface, '1.0'),
                          contract.fingerprint(probe.YoungInterface, '1.0'))
         self.assertNotEqual(contract.fingerprint(probe.YoungInterface, '1.0'),
                             contract.fingerprint(probe.YoungInterface, '1.1'))
 
-    def test_a_fingerprint_shows_every_change(self) -> None:
+    def test_fingerprint_changes_with_signature(self) -> None:
         def made(mark: Any, function: Any) -> str:
             interface = type('Interface', (contract.Interface,),
                              {'TOPIC': 'x', 'act': mark(function)})
@@ -158,7 +158,7 @@ class ContractTest(unittest.TestCase):
         self.assertEqual(first, made(contract.call(since='1.0'), act))
         self.assertEqual(5, len({first, other_type, other_name, as_cast, later}))
 
-    def test_an_endpoint_must_have_every_method(self) -> None:
+    def test_endpoint_without_method_rejected(self) -> None:
         class Half(probe.ProbeInterface):
             def echo(self, ctxt: context.RequestContext, value: Any) -> Any:
                 """The only one."""

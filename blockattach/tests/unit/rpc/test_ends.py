@@ -1,4 +1,7 @@
-"""Each row of the table of what ends a call is played, by a transport on which it can happen."""
+"""Ends of a call: each row of the table, on a transport on which it can occur.
+
+The name of a test has the name of its row, up to ``_as_``.
+"""
 import unittest
 import uuid
 
@@ -44,7 +47,7 @@ class HttpTest(bus_ends.EndsContract, http_peers.SiteTestCase, unittest.TestCase
 
 class TableTest(unittest.TestCase):
 
-    def test_each_row_is_played(self) -> None:
+    def test_each_row_has_test(self) -> None:
         played = {name.removeprefix('test_').partition('_as_')[0].replace('_', ' ')
                   for case in (InprocTest, HttpTest) for name in dir(case)
                   if name.startswith('test_')}

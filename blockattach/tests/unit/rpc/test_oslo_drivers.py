@@ -1,4 +1,4 @@
-"""What oslo.messaging promises nobody: its private names, as the installed version has them."""
+"""Private names of the installed oslo.messaging."""
 import inspect
 import re
 import unittest
@@ -19,12 +19,12 @@ PRIVATE = re.compile(r'^\s*(?:from|import) oslo_messaging\._', re.M)
 
 class PrivateNamesTest(unittest.TestCase):
 
-    def test_private_names_are_imported_by_one_module(self):
+    def test_private_names_imported_by_one_module(self):
         self.assertEqual([OWNER], [path for path, text in sources.texts('.py')
                                    if not path.startswith('blockattach/tests/')
                                    and PRIVATE.search(text)])
 
-    def test_drivers_take_the_arguments_of_the_base(self):
+    def test_driver_signatures_match_base(self):
         for driver in (inproc.InprocDriver, http.HttpDriver):
             for name in ('send', 'send_notification', 'listen', 'listen_for_notifications'):
                 with self.subTest(driver.__name__, method=name):
@@ -32,7 +32,7 @@ class PrivateNamesTest(unittest.TestCase):
                         list(inspect.signature(getattr(base.BaseDriver, name)).parameters),
                         list(inspect.signature(getattr(driver, name)).parameters))
 
-    def test_each_abstract_method_is_implemented(self):
+    def test_abstract_methods_implemented(self):
         for private, ours in (
                 (base.BaseDriver, (inproc.InprocDriver, http.HttpDriver)),
                 (base.Listener, (inproc.InprocListener, http.HttpListener)),
@@ -43,7 +43,7 @@ class PrivateNamesTest(unittest.TestCase):
                         set(), private.__abstractmethods__ & one.__abstractmethods__
                         - {'heartbeat', 'requeue'})
 
-    def test_attributes_that_are_used_are_there(self):
+    def test_used_attributes_exist(self):
         self.assertTrue(callable(common.serialize_remote_exception))
         self.assertTrue(callable(common.deserialize_remote_exception))
         self.assertTrue(metrics.oslo_messaging_metrics)

@@ -1,4 +1,4 @@
-"""The bus over RabbitMQ, where one answers; ``BLOCKATTACH_TEST_RABBITMQ`` names another."""
+"""Bus over RabbitMQ, at the broker that ``BLOCKATTACH_TEST_RABBITMQ`` names."""
 import logging
 import os
 import sys
@@ -28,7 +28,7 @@ CHATTER = ('oslo_messaging', 'oslo.messaging', 'amqp')
 
 
 class Rabbit(Base):
-    """Names of its own on the broker."""
+    """Mixin with names of its own on the broker."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -67,27 +67,27 @@ class Rabbit(Base):
 
 
 class RabbitBusTest(Rabbit, bus_contract.BusContract, unittest.TestCase):
-    """Production's transport does what the contract says, so the one in process must too."""
+    """Contract of the bus over RabbitMQ."""
 
 
 class RabbitDeadlinesTest(Rabbit, bus_deadlines.DeadlinesContract, unittest.TestCase):
-    """The same for deadlines."""
+    """Contract of deadlines over RabbitMQ."""
 
 
 class RabbitEndsTest(Rabbit, bus_ends.EndsContract, unittest.TestCase):
-    """Calls end as everywhere."""
+    """Contract of how calls end over RabbitMQ."""
 
 
 class RabbitQueuesTest(Rabbit, bus_contract.BusTestCase, unittest.TestCase):
-    """What our defaults make on the broker."""
+    """Queues on the broker with the default options."""
 
     def declared_anew(self, name: str, **arguments: object) -> None:
-        """Ask for a queue as it is; the broker refuses if it is anything else."""
+        """Declare a queue again, which the broker refuses if its properties differ."""
         with rabbit.connect(self.rabbit.url) as broker:
             kombu.Queue(name, channel=broker.default_channel, durable=True, auto_delete=False,
                         queue_arguments={'x-queue-type': 'quorum', **arguments}).queue_declare()
 
-    def test_requests_and_answers_are_in_quorum_queues(self) -> None:
+    def test_requests_and_answers_use_quorum_queues(self) -> None:
         self.serve(probe.ProbeEndpoint())
         self.client('one').echo(self.ctxt, 1)
         self.declared_anew(f'{self.rabbit.prefix}-probe.one')
@@ -96,9 +96,9 @@ class RabbitQueuesTest(Rabbit, bus_contract.BusTestCase, unittest.TestCase):
 
 
 class DefaultsTest(unittest.TestCase):
-    """The table of what we set differently, without a broker."""
+    """Changed defaults of the RabbitMQ driver, without a broker."""
 
-    def test_an_operator_may_override_each(self) -> None:
+    def test_each_default_can_be_overridden(self) -> None:
         conf = cfg.ConfigOpts()
         transport.register_options(conf)
         with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:

@@ -1,7 +1,6 @@
-"""Processes of two releases on one bus: with ``[rpc] release`` the newer speaks as the older.
+"""Processes of two releases on one bus, where ``[rpc] release`` pins the newer one.
 
-The older release is played by endpoints, clients and objects as they were: what it is sent, it
-reads with what it knows.
+The older release consists of endpoints, clients and objects of the older versions.
 """
 import unittest
 import uuid
@@ -37,7 +36,7 @@ NEW = pinning.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'B
 
 
 class OldThing(versioned_objects.BlockattachObject):
-    """As release 1 knows it."""
+    """Object of release 1."""
 
     VERSION = '1.0'
     fields = {'name': fields.StringField()}
@@ -48,7 +47,7 @@ class OldThing(versioned_objects.BlockattachObject):
 
 
 class NewThing(OldThing):
-    """As release 2 knows it."""
+    """Object of release 2."""
 
     VERSION = '1.1'
     fields = {'name': fields.StringField(), 'colour': fields.StringField()}
@@ -60,14 +59,14 @@ class NewThing(OldThing):
 
 
 class Box(versioned_objects.BlockattachObject):
-    """Unchanged itself; what is in it has changed."""
+    """Unchanged object with contents that have changed."""
 
     VERSION = '1.0'
     fields = {'things': fields.ListOfObjectsField('Thing')}
 
 
 class LaterInterface(contract.Interface):
-    """Release 1 does not have it."""
+    """Interface that release 1 lacks."""
 
     TOPIC = 'later'
 
@@ -77,12 +76,12 @@ class LaterInterface(contract.Interface):
 
 
 def boxed(kind: type[OldThing], **values: str) -> list[Any]:
-    """A thing, and one within a box."""
+    """Return a thing, and a box with a thing."""
     return [kind(**values), Box(things=[kind(**values)])]
 
 
 class BusTestCase(unittest.TestCase):
-    """Buses of two processes."""
+    """Test case with buses of several processes."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -91,7 +90,11 @@ class BusTestCase(unittest.TestCase):
 
     def bus(self, releases: tuple[pinning.Release, ...] = history.RELEASES,
             pin: str = '', **settings: Any) -> transport.Bus:
-        """A process; ``releases`` are those that it knows, ``pin`` the one that it speaks."""
+        """Build the bus of a process.
+
+        :param releases: the releases that the process knows
+        :param pin: the release that it is pinned to
+        """
         channel = transport.build_transport(bus_contract.private_conf(), self.url)
         made = transport.Bus(channel, rpc_conf.RpcSettings(release=pin, **settings), releases)
         self.addCleanup(made.close)
@@ -106,7 +109,7 @@ class BusTestCase(unittest.TestCase):
 class MethodsTest(BusTestCase):
     """Interfaces of two releases."""
 
-    def test_a_pinned_client_works_with_an_older_server(self) -> None:
+    def test_pinned_client_calls_older_server(self) -> None:
         self.serve(self.bus((OLD,)), probe.ProbeEndpoint())
         bus = self.bus((OLD, NEW), '1')
         client = probe.YoungClient(bus.client(probe.YoungInterface, 'one'))
@@ -115,7 +118,7 @@ class MethodsTest(BusTestCase):
             client.grown(self.ctxt)
         self.assertIn('[rpc] release', str(caught.exception))
 
-    def test_an_older_client_works_with_a_newer_server(self) -> None:
+    def test_older_client_calls_newer_server(self) -> None:
         for pin in ('1', ''):
             with self.subTest(pin):
                 bus = self.bus((OLD, NEW), pin)
@@ -123,20 +126,20 @@ class MethodsTest(BusTestCase):
                 client = probe.ProbeClient(self.bus((OLD,)).client(probe.ProbeInterface, 'one'))
                 self.assertEqual(['probe', 1], client.echo(self.ctxt, 1))
 
-    def test_a_server_understands_the_newer_while_it_is_pinned(self) -> None:
-        """Others are restarted without the pin before this one is."""
+    def test_pinned_server_serves_newer_client(self) -> None:
+        """Other processes are restarted without the pin earlier."""
         self.serve(self.bus((OLD, NEW), '1'), probe.YoungEndpoint())
         client = probe.YoungClient(self.bus((OLD, NEW)).client(probe.YoungInterface, 'one'))
         self.assertEqual('probe', client.grown(self.ctxt))
 
-    def test_nothing_is_sent_on_an_interface_that_the_older_release_lacks(self) -> None:
+    def test_pinned_client_refuses_newer_interface(self) -> None:
         with self.assertRaises(errors.ConfigurationError) as caught:
             self.bus((OLD, NEW), '1').client(LaterInterface)(self.ctxt, 'act')
         self.assertTrue(caught.exception.final)
 
 
 class ObjectsTest(BusTestCase):
-    """Objects of two releases: ``old`` and ``new`` say which of them this process now is."""
+    """Objects of two releases, of which ``old`` and ``new`` select one for the process."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -146,7 +149,7 @@ class ObjectsTest(BusTestCase):
         self.endpoint = probe.ProbeEndpoint()
 
     def know(self, *kinds: type[versioned_objects.BlockattachObject]) -> None:
-        """Know these objects and no others."""
+        """Register exactly these objects."""
         registry = ovo_base.VersionedObjectRegistry()
         registry._registry._obj_classes.clear()
         for kind in kinds:
@@ -158,7 +161,7 @@ class ObjectsTest(BusTestCase):
     def new(self) -> None:
         self.know(NewThing, Box)
 
-    def test_an_older_server_reads_what_a_pinned_client_sends(self) -> None:
+    def test_older_server_reads_object_of_pinned_client(self) -> None:
         self.new()
         client = probe.ProbeClient(self.bus((OLD, NEW), '1').client(probe.ProbeInterface, 'one'))
         client.note(self.ctxt, boxed(NewThing, name='n', colour='c'))
@@ -168,7 +171,7 @@ class ObjectsTest(BusTestCase):
         self.assertEqual(('1.0', 'n'), (thing.VERSION, thing.name))
         self.assertEqual(('1.0', 'n'), (box.things[0].VERSION, box.things[0].name))
 
-    def test_without_the_pin_an_older_server_refuses_and_does_not_guess(self) -> None:
+    def test_older_server_refuses_newer_object(self) -> None:
         self.new()
         invoke = self.bus((OLD, NEW)).client(probe.ProbeInterface, 'one')
         self.serve(self.bus((OLD,)), self.endpoint)
@@ -179,7 +182,7 @@ class ObjectsTest(BusTestCase):
                 invoke(self.ctxt, 'echo', value=value)
         self.assertEqual([], self.endpoint.contexts)
 
-    def test_an_older_client_reads_what_a_pinned_server_answers(self) -> None:
+    def test_older_client_reads_object_of_pinned_server(self) -> None:
         self.new()
         self.serve(self.bus((OLD, NEW), '1'), Answering(
             boxed(NewThing, name='n', colour='c'), self.old))
@@ -188,7 +191,7 @@ class ObjectsTest(BusTestCase):
         self.assertEqual(('1.0', 'n'), (thing.VERSION, thing.name))
         self.assertEqual(('1.0', 'n'), (box.things[0].VERSION, box.things[0].name))
 
-    def test_a_newer_server_reads_what_an_older_client_sends(self) -> None:
+    def test_newer_server_reads_object_of_older_client(self) -> None:
         self.old()
         client = probe.ProbeClient(self.bus((OLD,)).client(probe.ProbeInterface, 'one'))
         client.note(self.ctxt, boxed(OldThing, name='n'))
@@ -201,7 +204,7 @@ class ObjectsTest(BusTestCase):
 
 
 class Answering(probe.ProbeEndpoint):
-    """Answers an object; by the time that it is read, the reader is of another release."""
+    """Endpoint that answers an object and then changes the release of the reader."""
 
     def __init__(self, answer: Any, then: Any) -> None:
         super().__init__()
@@ -214,9 +217,9 @@ class Answering(probe.ProbeEndpoint):
 
 
 class HistoryTest(BusTestCase):
-    """The releases of this service, every one that can be pinned."""
+    """Releases of the service that can be pinned."""
 
-    def test_a_pin_holds_back_exactly_what_the_release_does_not_know(self) -> None:
+    def test_pin_refuses_methods_that_release_lacks(self) -> None:
         for release in history.RELEASES:
             # Nobody listens: what is sent at all is not answered.
             bus = self.bus(pin=release.name, call_timeout=0.01, short_call_timeout=0.01,
@@ -231,7 +234,7 @@ class HistoryTest(BusTestCase):
                             self.sent(invoke, name))
 
     def sent(self, invoke: contract.Invoke, name: str) -> bool:
-        """Whether the pin lets a method go out."""
+        """Return True if the pin allows a method to be sent."""
         try:
             invoke(self.ctxt, name)
         except errors.ServiceUnreachable:
@@ -240,11 +243,11 @@ class HistoryTest(BusTestCase):
             return False
         return True
 
-    def test_without_a_pin_the_newest_is_spoken(self) -> None:
+    def test_unpinned_process_uses_newest_release(self) -> None:
         for name in pinning.NEWEST:
             self.assertIs(history.RELEASES[-1], pinning.find_release(name, history.RELEASES))
 
-    def test_an_unknown_pin_names_the_known(self) -> None:
+    def test_unknown_pin_error_names_releases(self) -> None:
         with self.assertRaises(errors.ConfigurationError) as caught:
             self.bus((OLD, NEW), 'never')
         self.assertIn('1, 2', str(caught.exception))

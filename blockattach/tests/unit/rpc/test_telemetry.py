@@ -1,4 +1,4 @@
-"""What is measured of the bus, on both sides, and that a trace goes on behind it."""
+"""Metrics and traces of the bus on both sides."""
 import unittest
 import uuid
 
@@ -37,7 +37,7 @@ class TelemetryTest(bus_contract.BusTestCase, unittest.TestCase):
         return (self.counted(self.sender, 'client', method, outcome),
                 self.counted(self.receiver, 'server', method, outcome))
 
-    def test_calls_are_counted_by_their_outcome_on_both_sides(self):
+    def test_calls_counted_by_outcome_on_both_sides(self):
         self.probe.echo(self.ctxt, 1)
         self.assertEqual((1, 1), self.both('echo', 'ok'))
         for how in ('stale', 'refused'):
@@ -47,12 +47,12 @@ class TelemetryTest(bus_contract.BusTestCase, unittest.TestCase):
         self.assertEqual((1, 0), self.both('fail', 'uncertain'))
         self.assertEqual((0, 1), self.both('fail', 'failed'))
 
-    def test_nobody_answers(self):
+    def test_unanswered_call_counted_as_uncertain(self):
         self.server.stop()
         self.assertRaises(errors.ServiceUnreachable, self.probe.hurry, self.ctxt)
         self.assertEqual((1, 0), self.both('hurry', 'uncertain'))
 
-    def test_threads_of_a_server(self):
+    def test_server_reports_busy_threads(self):
         def use():
             return [value for (name,), value in self.receiver.readings.now().get(
                         acts.metrics.THREADS_BUSY, {}).items() if name.endswith('-probe.one')]
@@ -61,7 +61,7 @@ class TelemetryTest(bus_contract.BusTestCase, unittest.TestCase):
         self.probe.note(self.ctxt, 1)
         self.heard(self.endpoint)
 
-    def test_a_trace_goes_on_behind_the_bus(self):
+    def test_trace_continues_over_bus(self):
         spans = in_memory_span_exporter.InMemorySpanExporter()
         for name, telemetry in (('sender', self.sender), ('receiver', self.receiver)):
             provider = otel.build_provider(telemetry_conf.TracingSettings('', 1.0, False, ''),

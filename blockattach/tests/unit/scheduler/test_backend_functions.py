@@ -1,4 +1,4 @@
-"""What backends say themselves, and what ranks by it, by numbers of volumes, by chance."""
+"""Filter and goodness functions of backends, and weighers by volume number and by chance."""
 import collections
 import unittest
 import uuid
@@ -50,7 +50,7 @@ class FunctionsTest(unittest.TestCase):
         self.assertIn('pool=h@b#p', logged.output[0])
         return found
 
-    def test_the_filter(self):
+    def test_driver_filter_by_filter_function(self):
         for function, words, warned in ALLOWED:
             with self.subTest(function):
                 reason = self.found(plugins.FILTERS['driver'], 'filter_function', function, warned)
@@ -59,7 +59,7 @@ class FunctionsTest(unittest.TestCase):
                 else:
                     self.assertIn(words, reason or 'it passed')
 
-    def test_the_weigher(self):
+    def test_goodness_weigher_by_goodness_function(self):
         for function, good, warned in GOODNESS:
             with self.subTest(function):
                 self.assertEqual(good, self.found(
@@ -72,13 +72,13 @@ class RankTest(unittest.TestCase):
         return pipeline.choose(samples.request(**asked), offered, {}, plugins.load_weighers(
             [(weigher, multiplier)])).accepted[0].name
 
-    def test_the_best_first(self):
+    def test_goodness_weigher_ranks_best_first(self):
         offered = [samples.pool(f'h@b#{good}', capabilities={'goodness_function': str(good)})
                    for good in (20, 70, 50)]
         self.assertEqual('h@b#70', self.first('goodness', 1.0, *offered))
         self.assertEqual('h@b#20', self.first('goodness', -1.0, *offered))
 
-    def test_fewest_volumes_first(self):
+    def test_volume_number_weigher_ranks_fewest_first(self):
         offered = [samples.pool(f'h@b#{name}') for name in 'abc']
         facts = pools.Facts(volumes={'h@b#a': 5, 'h@b#b': 2, 'h@b#c': 9})
         self.assertEqual('h@b#b', self.first('volume_number', -1.0, *offered, facts=facts))
@@ -86,7 +86,7 @@ class RankTest(unittest.TestCase):
         self.assertEqual('h@b#c', self.first(
             'volume_number', -1.0, *offered, facts=pools.Facts(volumes={'h@b#a': 1, 'h@b#b': 1})))
 
-    def test_chance_is_fair_and_the_same_question_has_the_same_answer(self):
+    def test_chance_weigher_fair_and_repeatable(self):
         offered = [samples.pool(f'h@b#{name}') for name in 'abc']
         # Names in a fixed order: what is drawn here never changes.
         ids = [str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))) for number in range(600)]

@@ -1,4 +1,4 @@
-"""Filters by name, as an operator configures them."""
+"""Loading of filters by their names."""
 import unittest
 
 from blockattach.platform import errors
@@ -7,11 +7,11 @@ from blockattach.storage.scheduler import plugins
 
 
 class LoadTest(unittest.TestCase):
-    def test_own_filters_in_the_order_that_was_asked_for(self):
+    def test_filters_loaded_in_configured_order(self):
         loaded = plugins.load_filters(('capacity', 'alive'))
         self.assertEqual(['source', 'beside', 'capacity', 'alive'], list(loaded))
         self.assertIs(placement.FILTERS['alive'], loaded['alive'])
 
-    def test_unknown_name_is_the_operators_mistake(self):
+    def test_unknown_filter_rejected(self):
         with self.assertRaisesRegex(errors.ConfigurationError, 'cannot find CapacityFiltre'):
             plugins.load_filters(('CapacityFiltre',))

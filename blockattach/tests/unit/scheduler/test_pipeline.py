@@ -1,4 +1,4 @@
-"""The choice among pools: refusals with reasons, scores, order, the text of it."""
+"""Choice among pools: refusals with reasons, scores and order."""
 import math
 import unittest
 
@@ -14,7 +14,7 @@ def names(choice):
 
 
 class ChooseTest(unittest.TestCase):
-    def test_refused_pools_stay_with_the_first_reason(self):
+    def test_refused_pool_has_first_reason(self):
         choice = pipeline.choose(
             samples.request(size_gb=500, availability_zone='north'),
             [samples.pool('h@b#one'), samples.pool('h@b#two', up=False),
@@ -26,7 +26,7 @@ class ChooseTest(unittest.TestCase):
         self.assertEqual({'h@b#one': 'in availability zone nova, not north',
                           'h@b#two': 'the service is down, disabled or frozen'}, choice.reasons)
 
-    def test_filters_are_asked_in_order_until_one_refuses(self):
+    def test_filters_called_until_first_refusal(self):
         asked = []
 
         def say(name, reason):
@@ -39,12 +39,12 @@ class ChooseTest(unittest.TestCase):
         self.assertEqual(['first', 'second'], asked)
         self.assertEqual('second', choice.verdicts[0].refused_by)
 
-    def test_no_pools_is_a_choice_too(self):
+    def test_choice_without_pools_is_empty(self):
         choice = pipeline.choose(samples.request(), [], placement.FILTERS,
                                  plugins.load_weighers([('free_space', 1.0)]))
         self.assertEqual(((), {}), (choice.accepted, choice.reasons))
 
-    def test_the_same_pools_in_any_order_give_the_same_choice(self):
+    def test_choice_independent_of_pool_order(self):
         offered = [samples.pool(f'h@b#{name}') for name in 'abc']
         self.assertEqual(
             names(pipeline.choose(samples.request(), offered, {}, [])),
@@ -57,24 +57,24 @@ class ScoreTest(unittest.TestCase):
                                  plugins.load_weighers(multipliers))
         return [(verdict.pool.name, round(verdict.score, 6)) for verdict in choice.verdicts]
 
-    def test_most_room_first(self):
+    def test_free_space_weigher_ranks_most_room_first(self):
         self.assertEqual(
             [('empty', 1.0), ('half', 0.5), ('full', 0.0)],
             self.ranked([('free_space', 1.0)], samples.pool('full', allocated_gb=100),
                         samples.pool('half', allocated_gb=50), samples.pool('empty')))
 
-    def test_negative_multiplier_fills_up(self):
+    def test_negative_multiplier_reverses_ranking(self):
         self.assertEqual(
             [('full', 0.0), ('half', -1.0), ('empty', -2.0)],
             self.ranked([('free_space', -2.0)], samples.pool('full', allocated_gb=100),
                         samples.pool('half', allocated_gb=50), samples.pool('empty')))
 
-    def test_a_thin_pool_counts_over_subscribed(self):
+    def test_thin_pool_ranked_by_oversubscribed_room(self):
         thin = samples.pool('thin', thin=True, total_gb=10.0, free_gb=10.0, limit_gb=200.0)
         self.assertEqual(['thin', 'thick'], [name for name, _ in self.ranked(
             [('free_space', 1.0)], samples.pool('thick'), thin)])
 
-    def test_endless_room_ranks_last_whatever_the_sign(self):
+    def test_infinite_pool_ranks_last(self):
         endless = samples.pool('a-endless', limit_gb=math.inf)
         for multiplier in (1.0, -1.0):
             with self.subTest(multiplier=multiplier):
@@ -83,20 +83,20 @@ class ScoreTest(unittest.TestCase):
                 self.assertEqual(['z-full', 'a-endless'], [name for name, _ in ranked])
         self.assertEqual([('a-endless', 0.0)], self.ranked([('free_space', 1.0)], endless))
 
-    def test_least_given_away_first(self):
+    def test_allocated_weigher_ranks_least_allocated_first(self):
         self.assertEqual(
             ['little', 'much'],
             [name for name, _ in self.ranked(
                 [('allocated', -1.0)], samples.pool('much', allocated_gb=9),
                 samples.pool('little', allocated_gb=2))])
 
-    def test_weighers_add_up_normalised(self):
+    def test_normalized_weighers_added(self):
         # 'a' has most room, 'b' has least given away; twice the weight decides.
         a = samples.pool('a', limit_gb=1000.0, allocated_gb=90)
         b = samples.pool('b', limit_gb=100.0, allocated_gb=10)
         self.assertEqual('a', self.ranked([('free_space', 2.0), ('allocated', -1.0)], a, b)[0][0])
         self.assertEqual('b', self.ranked([('free_space', 1.0), ('allocated', -2.0)], a, b)[0][0])
 
-    def test_unknown_weigher_is_the_operators_mistake(self):
+    def test_unknown_weigher_rejected(self):
         with self.assertRaisesRegex(errors.ConfigurationError, 'cannot find luck'):
             plugins.load_weighers([('luck', 1.0)])

@@ -1,4 +1,4 @@
-"""Filters and weighers that somebody else has installed."""
+"""Filters and weighers of other packages."""
 import pathlib
 import subprocess
 import sys
@@ -34,7 +34,7 @@ except errors.ConfigurationError as error:
 
 
 class PluginTest(unittest.TestCase):
-    def test_entry_points_are_found_by_name(self):
+    def test_plugins_loaded_from_entry_points(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / 'somebodys_plugin.py').write_text(PLUGIN)

@@ -1,4 +1,4 @@
-"""What an operator writes into [scheduler] and [service] is what the code gets."""
+"""Settings of the groups ``[scheduler]`` and ``[service]``."""
 import tempfile
 import unittest
 
@@ -20,13 +20,13 @@ class SettingsTest(unittest.TestCase):
             conf([], project='blockattach', default_config_files=[file.name])
             return group.settings(conf)
 
-    def test_defaults_are_those_of_the_dataclass_and_can_be_loaded(self):
+    def test_default_filters_and_weighers_loadable(self):
         found = self.read(scheduler)
         self.assertEqual(scheduler.SchedulerSettings(), found)
         self.assertEqual(list(placement.FILTERS), list(plugins.load_filters(found.filters)))
         self.assertEqual([1.0], [one.multiplier for one in plugins.load_weighers(found.weighers)])
 
-    def test_filters_keep_their_order_and_weighers_their_multipliers(self):
+    def test_filter_order_and_weigher_multipliers_read(self):
         found = self.read(scheduler, '[scheduler]\n'
                           'scheduler_default_filters = capacity, alive\n'
                           'scheduler_default_weighers = free_space:0.5,allocated:-2\n'
@@ -34,13 +34,13 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual((('capacity', 'alive'), {'free_space': 0.5, 'allocated': -2.0}, 5),
                          (found.filters, dict(found.weighers), found.max_attempts))
 
-    def test_a_host_has_a_name(self):
+    def test_host_has_default_name(self):
         self.assertTrue(self.read(service).host)
         found = self.read(service, '[service]\nhost = my_host\nreport_interval = 3700\n'
                           'service_down_time = 7200\n')
         self.assertEqual(('my_host', 3700, 7200),
                          (found.host, found.report_interval, found.service_down_time))
 
-    def test_a_host_name_that_would_not_parse_is_refused(self):
+    def test_host_with_at_sign_rejected(self):
         with self.assertRaises(cfg.ConfigFileValueError):
             self.read(service, '[service]\nhost = a@b\n')

@@ -1,4 +1,4 @@
-"""What a connection says besides what the target says."""
+"""Connection information that a backend adds to that of the target."""
 import dataclasses
 import types
 import unittest
@@ -18,7 +18,7 @@ _MADE = connection.Connection('iscsi', ('192.0.2.1:3260',), 'iqn.2010-10.org.ope
 
 
 class Native(fake_target.FakeTarget):
-    """Shows the blocks of its devices, which are those that a test says."""
+    """Target that reports given block sizes."""
 
     sizes = connection.BlockSizes(4096, 8192)
 
@@ -33,7 +33,7 @@ class ForConsumerTest(unittest.TestCase):
         self.settings = settings.settings(settings.folder(self))
 
     def facts(self, store, target, limits=None, **changes):
-        """The connection of a volume of such a backend."""
+        """Return the connection information of a volume on a backend."""
         settings = dataclasses.replace(self.settings, **changes)
         stored = base.StoredVolume('an-id', 'volume-an-id', 1, 'tested')
         backend = loading.Backend('tested', settings, store(settings), target(settings))
@@ -49,26 +49,26 @@ class ForConsumerTest(unittest.TestCase):
         self.assertLessEqual(_MADE.to_dict().items(), facts.items())
         return {key: value for key, value in facts.items() if key not in _MADE.to_dict()}
 
-    def test_by_default_nothing_more(self):
+    def test_default_connection_has_no_additions(self):
         self.assertEqual({}, self.more(file.FileStore, tgt.TgtTarget))
 
-    def test_discard_where_store_and_target_can_do_it_and_the_operator_wants_it(self):
+    def test_discard_reported_if_supported_and_enabled(self):
         wanted = {'report_discard_supported': True}
         self.assertEqual({'discard': True}, self.more(file.FileStore, tgt.TgtTarget, **wanted))
         self.assertEqual({}, self.more(file.FileStore, fake_target.FakeTarget, **wanted))
         self.assertEqual({}, self.more(fake_store.FakeStore, tgt.TgtTarget, **wanted))
 
-    def test_blocks_that_are_not_usual(self):
+    def test_unusual_block_sizes_reported(self):
         self.assertEqual({'logical_block_size': '4096', 'physical_block_size': '8192'},
                          self.more(file.FileStore, Native))
 
-    def test_blocks_that_are_usual(self):
+    def test_usual_block_sizes_omitted(self):
         class Usual(Native):
             sizes = connection.BlockSizes(512, 4096)
 
         self.assertEqual({}, self.more(file.FileStore, Usual))
 
-    def test_limits(self):
+    def test_qos_specs_reported(self):
         self.assertEqual({'qos_specs': {'total_iops_sec': 5}},
                          self.more(file.FileStore, tgt.TgtTarget, {'total_iops_sec': 5}))
         self.assertEqual({'qos_specs': {}}, self.more(file.FileStore, tgt.TgtTarget, {}))
@@ -76,7 +76,7 @@ class ForConsumerTest(unittest.TestCase):
 
 class FactsTest(unittest.TestCase):
 
-    def test_facts_of_a_target_are_those_of_its_driver(self):
+    def test_target_capabilities_of_driver(self):
         for target, expected in ((fake_target.FakeTarget, True),
                                  (fake_target.SingleHostTarget, False)):
             kept = backend.FakeBackend(target=target)

@@ -1,4 +1,4 @@
-"""What a process reports when what it looks at does not answer."""
+"""Readings of a process whose sources do not answer."""
 import contextlib
 import threading
 import types
@@ -16,7 +16,7 @@ SECONDS = polling.LIMIT
 
 
 class HangingDatabase:
-    """Answers once it may."""
+    """Database whose reader hangs until the test releases it."""
 
     def __init__(self):
         self.may_answer = threading.Event()
@@ -35,7 +35,7 @@ class HangingDatabase:
 
 class ObservationTest(unittest.TestCase):
 
-    def test_a_database_that_hangs_takes_only_its_rows_away(self):
+    def test_hanging_database_omits_only_its_readings(self):
         database = HangingDatabase()
         self.addCleanup(database.may_answer.set)
         watched = observation.Observation('blockattach-api', cfg.ConfigOpts(), clock.Clock())
