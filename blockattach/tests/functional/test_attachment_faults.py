@@ -397,7 +397,7 @@ class LostAnswersTest(instances.WorldTestCase):
         self.lose(errors.StaleGeneration(noun='attachment', id=row.id, generation=2))
         self.assertEqual(S.CONNECTED, self.world.update(row, 'a').state)
 
-    def test_stale_caller_beside_running_work_told_to_retry(self):
+    def test_stale_caller_beside_running_work_gets_retry_after(self):
         row = self.world.reserve(self.volume)
         self.world.managers.add(instances.HOST, IsLate())
         answer = instances.outcome(self.world.update, row, 'a')
