@@ -181,7 +181,6 @@ BUGS = (
         'a credential goes with the last attachment that needs it', 'P8'),
     Bug('credentials_of_others_go', 'storage/db/attachments/grants.py',
         '        *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),\n'
-        '                             # What it is written with may not be seen yet.\n'
         "                             _rows.c.id != statements.value('but_for'),\n"
         '                             name == _grants.c.initiator)\n'
         '          for name in (_rows.c.initiator, _rows.c.previous_initiator)))\n',
@@ -215,10 +214,10 @@ BUGS = (
         'processes of a cluster act on a pair one after the other', 'P4',
         'blockattach.tests.simulation.test_cluster.TurnsTest'),
     Bug('leases_are_taken_from_the_living', 'storage/db/attachments/leases.py',
-        '                                    _leases.c.deadline < clock.now()))\n'
-        '                .values(owner=wanted.owner, deadline=clock.now(seconds)))',
-        '                                    _leases.c.deadline >= clock.now()))\n'
-        '                .values(owner=wanted.owner, deadline=clock.now(seconds)))',
+        '                                   _leases.c.deadline < clock.now()))\n'
+        '                .values(owner=lease.owner, deadline=clock.now(seconds)))',
+        '                                   _leases.c.deadline >= clock.now()))\n'
+        '                .values(owner=lease.owner, deadline=clock.now(seconds)))',
         'a lease is had by one until its deadline', 'P4',
         'blockattach.tests.db.test_leases.PairTest'),
     Bug('a_lost_turn_is_recorded', 'storage/db/attachments/leases.py',

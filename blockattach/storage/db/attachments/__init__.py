@@ -1,1 +1,1 @@
-"""Attachments: what is read to judge, what is written, what the target should hold."""
+"""Attachments: preconditions, state changes, leases, history, and the desired grants."""

@@ -1,5 +1,4 @@
-"""Reading attachments: one, a page, what a page shows beside, or those whose work was interrupted.
-"""
+"""Queries of attachments, for the API and for the volume services."""
 import dataclasses
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'attach_time': _rows.c.attached_at, 'detach_time': _rows.c.detached_at,
     'attach_status': _rows.c.rank, 'attach_mode': _rows.c.mode,
 }
-"""Sort keys of an attachment list, by the peer's names of them."""
+"""Columns of the sort keys of an attachment list, by their names in the Block Storage API."""
 
 _OF_VOLUME = statements.Statement(lambda dialect: pairs.with_grant(sa.select(*pairs.STORED)).where(
     pairs.LIVE, _rows.c.volume_id == statements.value('volume_id'),
@@ -44,7 +43,11 @@ are_others_connected = pairs.are_others_connected
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filters:
-    """Which attachments; None means any. ``states`` are inner states."""
+    """Filters of an attachment list. None matches any value.
+
+    :ivar states: states of the lifecycle, not statuses of the API
+    :ivar like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    """
 
     project_id: str | None = None
     volume_id: str | None = None
@@ -56,17 +59,17 @@ class Filters:
 
 
 def get(database: storage_db.Database, attachment_id: str) -> records.Attachment:
-    """One live attachment, with the facts that decide its moves.
+    """Return a live attachment, with the facts of its volume that determine state changes.
 
-    :raises AttachmentNotFound: there is none
+    :raises AttachmentNotFound: there is no such live attachment
     """
     return pairs.read(database, attachment_id)
 
 
 def get_even_deleted(database: storage_db.Database, attachment_id: str) -> records.Attachment:
-    """An attachment, live or deleted, with the credential of its connection.
+    """Return an attachment, live or deleted, with the credential of its connection.
 
-    :raises AttachmentNotFound: there never was one
+    :raises AttachmentNotFound: there is no row with this id
     """
     with database.reader() as connection:
         row = connection.execute(pairs.with_grant(sa.select(_rows)).where(
@@ -78,10 +81,10 @@ def get_even_deleted(database: storage_db.Database, attachment_id: str) -> recor
 
 def list_page(database: storage_db.Database, filters: Filters, page: paging.Page,
               sealed: bool = False) -> list[records.Attachment]:
-    """One page of live attachments in one query; one more with a marker.
+    """Return a page of live attachments with one query, or two if the page has a marker.
 
-    :param sealed: with the credentials of their connections
-    :raises AttachmentNotFound: the marker is none
+    :param sealed: True to include the credentials of the connections
+    :raises AttachmentNotFound: the marker is not the id of a listed attachment
     """
     with database.reader() as connection:
         query = pairs.with_grant(sa.select(_rows)) if sealed else _rows.select()
@@ -93,9 +96,9 @@ def list_page(database: storage_db.Database, filters: Filters, page: paging.Page
 
 def of_volume(database: storage_db.Database, volume_id: str,
               with_legacy: bool = False) -> list[records.Attachment]:
-    """All live attachments of a volume, oldest first, with the credentials of their connections.
+    """Return the live attachments of a volume, oldest first, with the credentials of connections.
 
-    :param with_legacy: also legacy reservations
+    :param with_legacy: True to include legacy reservations
     """
     found = _OF_VOLUME.rows(database, volume_id=volume_id)
     return [rows.attachment(row, sealed=pairs.sealed(row)) for row in found
@@ -103,9 +106,9 @@ def of_volume(database: storage_db.Database, volume_id: str,
 
 
 def counts(database: storage_db.Database, volume_ids: Iterable[str]) -> dict[str, int]:
-    """Live attachments by volume, without legacy reservations; a volume with none is absent.
+    """Return the number of live attachments by volume, with one query.
 
-    One query for a page of a list.
+    Legacy reservations are not counted. A volume without attachments is absent from the result.
     """
     ids = sorted(set(volume_ids))
     if not ids:
@@ -120,10 +123,13 @@ def counts(database: storage_db.Database, volume_ids: Iterable[str]) -> dict[str
 
 def shared_connections(database: storage_db.Database,
                        attachment_ids: Iterable[str]) -> dict[str, records.Pair]:
-    """By attachment its pair (volume and initiator), the others that share its connection oldest
-    first; of those that have a connector.
+    """Return the (volume, initiator) pair of each attachment that has a connector.
 
-    One query for a page of a list; a longer one is cut, so that every database takes the ids.
+    The other attachments of a pair, which share its connection, are sorted by age, oldest first.
+    One query suffices for a page of a list. More ids are split into several queries, because the
+    databases limit the number of values in a statement.
+
+    :returns: pairs by attachment id
     """
     ids = sorted(set(attachment_ids))
     found: dict[str, records.Pair] = {}
@@ -150,9 +156,9 @@ def shared_connections(database: storage_db.Database,
 
 def of_pair(database: storage_db.Database, volume_id: str, initiator: str,
             except_for: str | None = None) -> records.Pair:
-    """A pair with its live attachments, oldest first.
+    """Return a (volume, initiator) pair with its live attachments, oldest first.
 
-    :param except_for: the id of one that is left out
+    :param except_for: id of an attachment to leave out; None to include all
     """
     query = sa.select(
         _rows.c.id, _rows.c.mode, _rows.c.legacy_reservation, _grants.c.adopted,
@@ -170,11 +176,13 @@ def of_pair(database: storage_db.Database, volume_id: str, initiator: str,
 
 def interrupted(database: storage_db.Database, host: str, owner: str | None = None,
                 shared: bool = False) -> list[records.Attachment]:
-    """Rows of one ``host@backend`` that the service works on and whose deadline has passed.
+    """Return connecting and disconnecting attachments of a backend whose deadline has passed.
 
-    :param owner: at start: the process instance that asks; all are due, whatever their deadline
-    :param shared: others run that do the same: of those only what earlier instances of this
-        process had begun
+    :param host: ``host@backend``
+    :param owner: at the start of a process, its process instance; attachments are then returned
+        before their deadline too. None while the process is running
+    :param shared: True if other processes serve the backend too. Before their deadline only
+        attachments are then returned whose lease an earlier instance of this process holds
     """
     query = _on(host).where(_LIVE_VOLUMES, _rows.c.state.in_(_TRANSITIONAL))
     if owner is None:
@@ -190,9 +198,12 @@ def interrupted(database: storage_db.Database, host: str, owner: str | None = No
 
 def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | None = None,
                        shared: bool = False) -> list[records.Attachment]:
-    """Live attachments of deleted volumes, of one ``host@backend``, whose deadline has passed.
+    """Return live attachments of deleted volumes of a backend whose deadline has passed.
 
-    :param owner: at start: also those that have none, which no index finds
+    :param host: ``host@backend``
+    :param owner: at the start of a process, its process instance; attachments without a deadline
+        are then returned as well. No index finds these, so they are left out later
+    :param shared: ignored; present because `interrupted` is called in the same way
     """
     due: sa.ColumnElement[bool] = _rows.c.deadline < clock.now()
     if owner is not None:
@@ -203,7 +214,10 @@ def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | No
 
 
 def volumes_in_use(database: storage_db.Database, host: str) -> list[str]:
-    """The volumes of one ``host@backend`` that have live attachments with a connector."""
+    """Return the ids of the volumes of a backend that have live attachments with a connector.
+
+    :param host: ``host@backend``
+    """
     query = sa.select(_volumes.c.id).where(
         _LIVE_VOLUMES, services.on_host(host),
         sa.exists().where(_rows.c.volume_id == _volumes.c.id, pairs.LIVE,
@@ -213,7 +227,12 @@ def volumes_in_use(database: storage_db.Database, host: str) -> list[str]:
 
 
 def at_work(database: storage_db.Database, host: str) -> set[tuple[str, str]]:
-    """The pairs of volume and initiator on one ``host@backend`` that are being worked on."""
+    """Return the (volume, initiator) pairs of a backend that are being connected or disconnected.
+
+    Pairs whose deadline has passed are left out.
+
+    :param host: ``host@backend``
+    """
     query = _on(host, _rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).where(
         _rows.c.state.in_(_TRANSITIONAL), _rows.c.deadline >= clock.now())
     with database.reader() as connection:
@@ -222,7 +241,11 @@ def at_work(database: storage_db.Database, host: str) -> set[tuple[str, str]]:
 
 
 def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
-    """Live attachments of volumes on one ``host@backend``, as a whole or some columns."""
+    """Return a query for the live attachments of the volumes of a backend.
+
+    :param host: ``host@backend``
+    :param columns: columns to select; the whole row if none are given
+    """
     return sa.select(*(columns or [_rows])).join(
         _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, services.on_host(host))
 
@@ -243,7 +266,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 
 def _listed(filters: Filters) -> sa.ColumnElement[bool]:
-    """What the project could see, whatever else is filtered by."""
+    """Return the condition for attachments that a list may show to the project of the filters."""
     listed = sa.and_(pairs.LIVE, _rows.c.legacy_reservation == sa.false())
     if filters.project_id is None:
         return listed

@@ -1,4 +1,7 @@
-"""Which columns an attachment and its volume get when something happens: values in, values out."""
+"""Computation of the columns of an attachment and of its volume for each event.
+
+The functions get values and return values, and access no database.
+"""
 import dataclasses
 import datetime
 from collections.abc import Mapping
@@ -19,25 +22,27 @@ from blockattach.storage.domain import volume_lifecycle
 _State = attachment_lifecycle.State
 _Event = attachment_lifecycle.Event
 DETACHED = volume_lifecycle.RANK_STATUSES[None].attach_status
-"""How a volume without live attachments is shown."""
+"""Attach status of a volume without live attachments."""
 _OF_EVENT = ('attachment_id', 'generation', 'volume_id', 'project_id', 'instance_uuid', 'host',
              'created_at')
 _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'previous_mode': None}
 
 
 Caller = context.RequestContext | None
-"""Who asks for it; None: the service itself."""
+"""Caller of a request; None for the service itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
-    """What a new attachment shall be. With a connector it begins as connecting, under a lease.
+    """Requested properties of a new attachment.
 
-    ``legacy_reservation``: made by os-reserve, for no consumer yet. ``attached``: made by
-    os-attach, which reports an attachment that is complete. ``forbidden_by``: an argument of
-    `blockattach.storage.domain.multiattach.admit`. ``project_id``: the project that the volume
-    belonged to when the request was authorized. ``expected``: the precondition, if it was read
-    already.
+    An attachment with a connector is created as connecting, with a lease.
+
+    :ivar project_id: project that owned the volume when the request was authorized
+    :ivar legacy_reservation: True if created by os-reserve, for no consumer yet
+    :ivar attached: consumer reported by os-attach, whose attachment is complete at once
+    :ivar forbidden_by: argument of `blockattach.storage.domain.multiattach.admit`
+    :ivar expected: the precondition, if it was read before
     """
 
     volume_id: str
@@ -54,7 +59,7 @@ class Wish:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attached:
-    """What os-attach says of the consumer."""
+    """Consumer as reported by os-attach."""
 
     instance_uuid: str | None
     host: str | None
@@ -64,9 +69,10 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Arguments of a move; which of them it needs follows from its event.
+    """Arguments of a state change. The event determines which of them are needed.
 
-    ``lease_seconds``: for how long, in database time, the manager of the volume may work on it.
+    :ivar lease_seconds: time in which the volume service of the volume may work on the attachment,
+        in database time
     """
 
     connector: Mapping[str, Any] | None = None
@@ -78,10 +84,12 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """What an event writes: columns of the row, columns of its volume (only what differs).
+    """Columns that an event writes.
 
-    :ivar reads_others: whether it depends on other rows of the volume
-    :ivar event: the row of the history
+    :ivar values: columns of the attachment
+    :ivar of_volume: columns of the volume, only those that differ
+    :ivar reads_others: True if the change depends on other attachments of the volume
+    :ivar event: columns of the event in the history
     """
 
     values: dict[str, Any]
@@ -93,16 +101,17 @@ class Change:
 
 def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float,
                   now: datetime.datetime, new_id: str, caller: Caller = None) -> Change:
-    """A new row.
+    """Return the columns of a new attachment and of its volume.
 
-    :raises InvalidVolume: `blockattach.storage.domain.multiattach.admit` refuses
-    :raises NotAuthorized: `blockattach.storage.domain.multiattach.admit` refuses
-    :raises ConnectorUnusable: a connector without an initiator
+    :raises InvalidVolume: refused by `blockattach.storage.domain.multiattach.admit`, or the volume
+        is downloading an image and the request has a connector
+    :raises NotAuthorized: refused by `blockattach.storage.domain.multiattach.admit`
+    :raises ConnectorUnusable: the connector has no initiator
     """
     state = _initial_state(wish)
-    volume, asked = expected.volume, wish.attached.mode if wish.attached else wish.mode
+    volume, mode = expected.volume, wish.attached.mode if wish.attached else wish.mode
     admission = multiattach.admit(volume, expected.holders, expected.another_writes,
-                                  expected.instance_uuid, asked, wish.forbidden_by)
+                                  expected.instance_uuid, mode, wish.forbidden_by)
     values: dict[str, Any] = {
         'id': new_id, 'created_at': now,
         'volume_id': wish.volume_id, 'project_id': wish.project_id,
@@ -123,10 +132,11 @@ def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float
 
 def update_values(old: records.Attachment, event: attachment_lifecycle.Event, facts: Facts,
                   now: datetime.datetime, caller: Caller = None) -> Change:
-    """A move of a row that was read with its volume.
+    """Return the columns that an event writes to an attachment and to its volume.
 
-    :raises InvalidTransition: not from its state
-    :raises InvalidVolume: os-attach cannot use it in this mode
+    :param old: the attachment as read together with its volume
+    :raises InvalidTransition: the state does not allow the event
+    :raises InvalidVolume: the volume cannot be attached by os-attach in the requested mode
     """
     volume = old.volume
     assert volume is not None
@@ -135,7 +145,7 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
         raise errors.InvalidTransition(state=old.state.value, event=event.value,
                                        allowed=_Event.DISCONNECT.value)
     values = _values(volume, old, event, target, facts, now)
-    # A detach that begins was announced, if any was.
+    # A detach that starts takes back one announced detach, if there is any.
     leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
     return _change(
         volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
@@ -149,9 +159,9 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
 
 def connected(row: records.Attachment, connection: Mapping[str, Any],
               at: datetime.datetime) -> records.Attachment:
-    """A row that was connecting, after its host was connected.
+    """Return a connecting attachment as it is after the volume service has connected its host.
 
-    :param at: when that was written
+    :param at: time at which the volume service stored the connection
     """
     return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _connected_values(
         connection, at))
@@ -162,7 +172,10 @@ def imported_values(attachment_id: str, volume_id: str, project_id: str,
                     host: str | None, mountpoint: str | None,
                     attached_at: datetime.datetime | None,
                     created_at: datetime.datetime) -> dict[str, Any]:
-    """A row that another service has made; its volume follows from all of them."""
+    """Return the columns of an attachment that is imported from another service.
+
+    The columns of its volume are not included, because they follow from all its attachments.
+    """
     location = {'host': host, 'mountpoint': mountpoint} if taken.connector is None \
         else _location_values(taken.connector)
     return {
@@ -179,11 +192,15 @@ def imported_values(attachment_id: str, volume_id: str, project_id: str,
 def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,
             announced: int, now: datetime.datetime, metadata: Mapping[str, Any],
             reads_others: bool, event: dict[str, Any]) -> Change:
-    """What a volume gets of a row that gets these values.
+    """Return the change of an attachment, completed by the columns that its volume gets.
 
-    :param before: the rank that the row had; None: it is new
-    :param reads_others: the values depend on other rows; what the volume gets may as well
-    :param event: the row of the history
+    :param values: columns that the attachment gets
+    :param before: former rank of the attachment; None for a new attachment
+    :param announced: number of announced detaches of the volume from now on
+    :param metadata: further columns of the volume
+    :param reads_others: True if ``values`` depend on other attachments. The columns of the volume
+        may depend on other attachments as well
+    :param event: columns of the event in the history
     """
     lowest_before, after = volume.lowest_rank, values['rank']
     not_the_lowest = (lowest_before is not None and before is not None
@@ -192,7 +209,7 @@ def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | N
     others = lowest_before if not_the_lowest or lowers else volume.others_lowest
     lowest = min(filter(None, (others, after)), default=None)
     if lowest is None:
-        # Detaches announced for attachments that ended otherwise do not count for the next ones.
+        # An announced detach whose attachment ended otherwise must not count for a later one.
         announced = 0
     derived = volume_lifecycle.derive_status(volume.own_status, lowest, announced > 0)
     follows = {'lowest_rank': lowest, 'detach_announced': announced, **derived._asdict()}
@@ -206,9 +223,9 @@ def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | N
 
 def _event(after: Mapping[str, Any], event: str, old_state: _State | None, caller: Caller,
            reason: str | None = None) -> dict[str, Any]:
-    """The row of the history.
+    """Return the columns of an event in the history.
 
-    :param after: columns of the attachment's row after it
+    :param after: columns of the attachment after the event
     """
     return {
         **{name: after.get(name) for name in _OF_EVENT},
@@ -225,7 +242,11 @@ def _initial_state(wish: Wish) -> _State:
 
 
 def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) -> dict[str, Any]:
-    """os-attach writes its mode; a volume whose read-only flag was never set gets it, as false."""
+    """Return the columns of a volume that os-attach sets, empty for other requests.
+
+    They are the mode of os-attach and the read-only flag, which is set to False if it was never
+    set.
+    """
     if attached is None:
         return {}
     return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
@@ -233,9 +254,10 @@ def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) 
 
 def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
                       facts: Facts) -> dict[str, Any]:
-    """The mode that os-attach wrote is removed with the next attachment that ends, as in Cinder.
+    """Return the columns of a volume that depend on the mode of os-attach.
 
-    A legacy reservation, or a row that was refused while it was new, does not count as one.
+    As in Cinder, the mode is removed with the next attachment that ends. Neither a legacy
+    reservation nor a new attachment whose connect was refused counts as one.
     """
     if event is _Event.ATTACH:
         return _metadata_of_attach(volume, facts.attached)
@@ -245,7 +267,10 @@ def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, even
 
 def _moved(old: records.Attachment, target: _State, lease: Mapping[str, Any] | None,
            now: datetime.datetime) -> dict[str, Any]:
-    """What every move writes."""
+    """Return the columns that every state change writes.
+
+    :param lease: owner and deadline; None to clear both
+    """
     return {
         'state': target.value, 'generation': old.generation + 1,
         'rank': attachment_lifecycle.rank_of(target, old.legacy_reservation),
@@ -261,7 +286,7 @@ def _connected_values(connection: Mapping[str, Any] | None,
 
 def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event, target: _State,
             facts: Facts, now: datetime.datetime) -> dict[str, Any]:
-    """The columns that a move writes."""
+    """Return the columns of an attachment that an event writes."""
     lease = None
     if target in attachment_lifecycle.TRANSITIONAL and facts.lease_seconds is not None:
         lease = _lease_values(volume, facts.lease_seconds)
@@ -284,7 +309,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
     elif event is _Event.FAILED:
         values['last_error'] = facts.error
     elif event is _Event.DISCONNECT and facts.error is not None:
-        # Rolled back: no caller knows it, so it must not become attached again.
+        # The attachment is being rolled back. Since no client knows it, a refusal must not make it
+        # attached again.
         values |= {'last_error': facts.error, 'previous_state': _State.ERROR_DETACHING.value}
     if target is _State.GONE:
         values |= {'slot': None, 'deleted': True, 'deleted_at': now, 'detached_at': now}
@@ -292,7 +318,10 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
 
 
 def _restored(old: records.Attachment) -> dict[str, Any]:
-    """The connector, or the location from os-attach, as it was before the refused one."""
+    """Return the columns that restore the connector before the refused one.
+
+    An attachment of os-attach has no connector; its host and mountpoint are restored.
+    """
     before = old.previous_connector
     return {
         'connector': rows.to_json(before) if old.previous_initiator else None,
@@ -302,10 +331,10 @@ def _restored(old: records.Attachment) -> dict[str, Any]:
 
 def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datetime.datetime,
                      old: records.Attachment | None = None) -> dict[str, Any]:
-    """os-attach says everything at once; a legacy reservation becomes an attachment.
+    """Return the columns that os-attach sets on a new attachment or a legacy reservation.
 
-    :param old: the legacy reservation
-    :raises InvalidVolume: it cannot be used in this mode
+    :param old: the attachment that os-attach completes; None for a new attachment
+    :raises InvalidVolume: the volume cannot be attached in the requested mode
     """
     narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
     if attached.mode is connections.AccessMode.RW and (volume.readonly or narrow):
@@ -327,9 +356,14 @@ def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datet
 
 def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
                       stored: connections.AccessMode | None) -> dict[str, Any]:
-    """A stored mode wins over the connector's; a read-only volume over both; else it is rw.
+    """Return the columns that depend on a connector.
 
-    :raises InvalidVolume: no host may see its bytes yet
+    The access mode is ro for a read-only volume. For any other volume the stored mode takes
+    precedence over the mode of the connector, and the default is rw.
+
+    :param stored: access mode of the attachment; None if not decided yet
+    :raises InvalidInput: the mode of the connector is neither rw nor ro
+    :raises InvalidVolume: the volume is downloading an image, whose data no host may read yet
     """
     if volume.own_status == volume_lifecycle.OwnStatus.DOWNLOADING:
         raise errors.InvalidVolume(
@@ -345,14 +379,17 @@ def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
 
 
 def _legacy_location(row: records.Attachment) -> dict[str, Any] | None:
-    """The location from os-attach, of a consumer without a connector; None: there is none."""
+    """Return the location that os-attach stored without a connector, or None if there is none."""
     if row.mountpoint is None:
         return None
     return {'host': row.host, 'mountpoint': row.mountpoint}
 
 
 def _location_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Where the consumer uses it. A connector holds whatever its host sent; columns hold text."""
+    """Return the columns for the host and the mountpoint of a connector.
+
+    A host may send any JSON value in its connector. The columns hold text of limited length.
+    """
     if connector is None:
         return {'host': None, 'mountpoint': None}
     host, mountpoint = (

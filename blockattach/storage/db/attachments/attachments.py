@@ -1,10 +1,14 @@
-"""Attachments: `reserve` makes one, `move` is the one writer of its state afterwards.
+"""Creation and state changes of attachments.
 
-Both read their precondition in one statement, decide by it, and then write the row and what
-follows for its volume where the precondition still holds; where it does not, nothing is written.
-So no decision needs the volume's lock, and changes of one volume's rows wait for each other only
-from that write to the end of their transaction. On a conflict they read and decide again, at last
-under the volume's lock. Lock order: volume, project, attachments.
+`reserve` creates an attachment, and `move` is the only writer of its state afterwards. Both read
+their precondition in one statement and decide by it. They then write the row, and the changes that
+follow for the volume, provided that the precondition still holds. Otherwise nothing is written.
+
+Therefore no decision needs the lock of the volume. Changes to the attachments of one volume wait
+for each other only from that write to the end of their transactions. After a conflict the verb
+reads and decides again, in the end under the lock of the volume.
+
+Lock order: volume, project, attachments.
 """
 import contextlib
 import dataclasses
@@ -49,12 +53,13 @@ _Event = attachment_lifecycle.Event
 _Expected = TypeVar('_Expected')
 _Done = TypeVar('_Done')
 
-# After so many conflicts the volume is locked before it is read, which excludes another one.
+# After so many conflicts the volume is locked before it is read, which rules out another conflict.
 _TRIES = 2
 _NO_FACTS = attachment_values.Facts()
 
-# Columns that must be as read, of an attachment and of its volume. The volume's generation covers
-# its own status, deletion and type. Policy has judged the volume's project and bootable flag.
+# Columns of an attachment and of its volume that must be as read. The generation of the volume
+# covers its own status, its deletion and its type. The project and the bootable flag of the volume
+# are included because policy has judged by them.
 _SAME_ROW = ('id', 'generation')
 _SAME = ('id', 'project_id', 'generation', 'bootable', 'detach_announced')
 _SAME_OR_NULL = ('lowest_rank', 'readonly')
@@ -64,7 +69,7 @@ _ROW, _VOLUME, _EXPECTED, _EXPECTED_ROW = 'row_', 'volume_', 'expected_', 'expec
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moved:
-    """The attachment before and after, and its volume's status after."""
+    """Attachment before and after a state change, and the status of its volume afterwards."""
 
     old: records.Attachment
     new: records.Attachment
@@ -73,18 +78,18 @@ class Moved:
 
     @property
     def was_last(self) -> bool:
-        """Whether no live attachment is left on the volume."""
+        """True if the volume has no live attachment any more."""
         return self.volume_attach_status == attachment_values.DETACHED
 
 
 class _Writing(NamedTuple):
-    """What a move writes.
+    """Writes of a state change.
 
-    :ivar of_volume: whether the volume is changed as well
-    :ivar also: what is executed then
-    :ivar made: a grant among that, whose key is to be checked before the commit
-    :ivar initiator: whose grant is needed, and may be there
-    :ivar unneeded: initiators whose grants are to be removed, unless others need them
+    :ivar of_volume: True if the volume is changed as well
+    :ivar also: steps executed after the change of the attachment
+    :ivar made: new grant inserted by one of these steps; its key must be checked before the commit
+    :ivar initiator: initiator that needs a grant and may have one already
+    :ivar unneeded: initiators whose grants are removed unless other attachments need them
     """
 
     of_volume: bool
@@ -95,29 +100,32 @@ class _Writing(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether it is nothing but steps, the others after the first."""
+        """True if the writes are only steps, so that they can be sent as one statement."""
         return self.initiator is None and not self.unneeded
 
 
 class _Conflict(Exception):
-    """The precondition no longer holds; nothing was written."""
+    """Precondition that no longer holds. Nothing was written."""
 
 
 @storage_db.retried
 def reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
             within: Callable[[sa.Connection, str], None] | None = None,
             caller: Caller = None) -> records.Attachment:
-    """Hold the volume for a new attachment, or refuse it.
+    """Create an attachment that reserves the volume.
 
-    :param within: called in the same transaction with the new row's id: all of it or nothing
-    :param caller: who asks for it; None: the service itself
-    :raises VolumeNotFound: the volume is gone, or of another project than `Wish.project_id`
-    :raises InvalidVolume: `blockattach.storage.domain.multiattach.admit` refuses; nothing was
+    :param lease_seconds: time for connecting the initiator, if the attachment has a connector
+    :param within: called in the same transaction with the id of the new attachment; if ``within``
+        raises, nothing is written
+    :param caller: caller of the request; None for the service itself
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project than
+        `Wish.project_id`
+    :raises InvalidVolume: refused by `blockattach.storage.domain.multiattach.admit`; nothing was
         changed
-    :raises NotAuthorized: `blockattach.storage.domain.multiattach.admit` refuses; nothing was
+    :raises NotAuthorized: refused by `blockattach.storage.domain.multiattach.admit`; nothing was
         changed
-    :raises ConnectorUnusable: a connector without an initiator
-    :raises QuotaExceeded: the project has as many as it may
+    :raises ConnectorUnusable: the connector has no initiator
+    :raises QuotaExceeded: the project has reached its quota of attachments
     """
     made = _retry(wish.expected, functools.partial(
         _reserve, database, wish, lease_seconds, within, caller))
@@ -134,13 +142,13 @@ def move(database: storage_db.Database, volume_id: str, attachment_id: str, even
          caller: Caller = None) -> Moved:
     """Apply an event to an attachment.
 
-    :param generation: the one that the caller has read; None: any
-    :param within: called in the same transaction: all of it or nothing
-    :param expected: the row as it was read just before, with its volume
-    :param caller: who asks for it; None: the service itself
-    :raises AttachmentNotFound: it is deleted, or never existed
-    :raises StaleGeneration: it has moved since; nothing was changed
-    :raises InvalidTransition: not from its state; nothing was changed
+    :param generation: generation that the caller has read; None for any
+    :param within: called in the same transaction; if ``within`` raises, nothing is written
+    :param expected: the attachment as read just before, with its volume
+    :param caller: caller of the request; None for the service itself
+    :raises AttachmentNotFound: the attachment is deleted, or never existed
+    :raises StaleGeneration: the attachment has changed since it was read; nothing was changed
+    :raises InvalidTransition: the state does not allow the event; nothing was changed
     """
     if expected is not None and expected.volume is None:
         expected = None
@@ -154,7 +162,11 @@ def move(database: storage_db.Database, volume_id: str, attachment_id: str, even
 
 def _retry(expected: _Expected | None,
            act: Callable[[_Expected | None, bool], _Done]) -> _Done:
-    """Act on what was read already, then on a new read, then under the lock."""
+    """Call ``act`` until there is no conflict.
+
+    The first call gets the precondition that was read before, the next one reads again, and the
+    last one locks the volume.
+    """
     for tried in itertools.count():
         lock = tried >= _TRIES
         try:
@@ -162,7 +174,7 @@ def _retry(expected: _Expected | None,
         except _Conflict:
             expected = None
         except db_exception.DBDuplicateEntry:
-            # A slot, or a grant's name, that another transaction has taken meanwhile.
+            # Another transaction has taken the slot, or the alias of the grant.
             if lock:
                 raise
             expected = None
@@ -204,9 +216,10 @@ def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
 
 def _insert(connection: sa.Connection, database: storage_db.Database, read: pairs.Precondition,
             change: attachment_values.Change, lock: bool) -> records.SealedCredential | None:
-    """Write a new row, after its volume, and the grant of its initiator; what that holds.
+    """Insert a new attachment, after updating its volume, with the grant of its initiator.
 
-    :param lock: the volume is locked
+    :param lock: True if the volume is locked
+    :returns: credential of the grant; None if the attachment has no connector
     :raises _Conflict: the precondition no longer holds
     """
     steps = [_counting(read.volume, change)]
@@ -270,7 +283,7 @@ def _move(database: storage_db.Database, volume_id: str, attachment_id: str, eve
 
 def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
           new: records.Attachment, change: attachment_values.Change) -> _Writing:
-    """What is to be written, as far as it follows from what was read."""
+    """Return the writes of a state change, as far as they follow from the precondition."""
     made, also = None, []
     unneeded = _needed_by(old) - _needed_by(new)
     initiator = new.initiator if event is _Event.CONNECT and (
@@ -279,13 +292,14 @@ def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
         made = grants.new(database, old.volume_id, initiator, set())
         also.append(statements.inserting(models.grants, made))
     if len(unneeded) == 1 and change.reads_others:
-        # No row that needs it can have come since they were read.
+        # The write fails if another attachment that needs the grant was added since the read.
         assert old.volume is not None
         dropped = unneeded.pop()
         also.append(grants.dropping_sole(old.volume_id, dropped)
                     if old.volume.others_lowest is None
                     else grants.dropping(old.volume_id, dropped, old.id))
-    # No other decision depends on a host that is connected: several at once do not conflict.
+    # Decisions on other attachments do not depend on this event. Without a change of the volume,
+    # several hosts of one volume can be connected at the same time without a conflict.
     alone = event is _Event.CONNECTED and not (change.of_volume or unneeded or also)
     return _Writing(not alone, also + _recording(database, change), made, initiator, unneeded)
 
@@ -293,9 +307,10 @@ def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
 def _write(connection: sa.Connection, database: storage_db.Database, old: records.Attachment,
            new: records.Attachment, change: attachment_values.Change,
            writing: _Writing) -> records.Attachment:
-    """Write the change, and add or drop grants.
+    """Write a state change, and add or delete grants.
 
-    :raises _Conflict: its precondition no longer holds
+    :returns: the new attachment, with the credential of its connection
+    :raises _Conflict: the precondition no longer holds
     """
     if writing.of_volume and connection.dialect.name == 'sqlite':
         assert old.volume is not None
@@ -318,35 +333,37 @@ def _write(connection: sa.Connection, database: storage_db.Database, old: record
 
 def _recording(database: storage_db.Database, change: attachment_values.Change,
                ) -> list[statements.Step]:
-    """Write down what happened, where that is kept."""
+    """Return the steps that record the change in the history, if a history is configured."""
     return [statements.inserting(models.attachment_events, change.event)
             ] if database.history_days else []
 
 
 def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
-    """A refusal that is based on an early read is decided once more, on a new one."""
+    """Raise _Conflict for a refusal that is based on an early read, to decide on a new read."""
     if expected is not None:
         raise _Conflict from refusal
 
 
 def _is_bare(row: records.Attachment) -> bool:
-    """Whether no row of the volume needed a grant when this one was read, so that it had none; of
-    one that was written since, the database refuses the name.
+    """Return True if the volume had no grant when the attachment was read.
+
+    No attachment of the volume needed a grant at that moment. If a grant was inserted since, the
+    database refuses a second grant with the same alias.
     """
     assert row.volume is not None
     return row.volume.others_lowest is None and not _needed_by(row)
 
 
 def _needed_by(row: records.Attachment) -> set[str]:
-    """The initiators whose grants a row needs."""
+    """Return the initiators whose grants an attachment needs."""
     if row.state is _State.GONE:
         return set()
     return {name for name in (row.initiator, row.previous_initiator) if name}
 
 
 def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
-    """Whether a row is as its writer, whose commit was not confirmed, wanted it."""
-    # The writer may still hold the volume.
+    """Return True if a write took effect whose commit was not confirmed."""
+    # Wait for the transaction of the lost connection, which may still hold the lock of the volume.
     connection.execute(sa.select(_volumes.c.id).where(
         _volumes.c.id == volume_id).with_for_update())
     return rows.holds(connection.execute(_rows.select().where(
@@ -354,9 +371,10 @@ def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any])
 
 
 def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> statements.Step:
-    """Count a move of the volume's attachments, and write what follows, unless it is a conflict.
+    """Return the step that increments the change counter of a volume and updates the volume.
 
-    The transaction's first statement: it locks the volume.
+    The step changes nothing if there is a conflict. It is the first statement of the transaction
+    and locks the volume.
     """
     return statements.Step(
         _volume_update(change.reads_others, statements.shape(change.of_volume)),
@@ -364,15 +382,16 @@ def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -
 
 
 def _changing(old: records.Attachment, change: attachment_values.Change) -> statements.Step:
-    """Change a row alone, unless it is a conflict: it has moved since it was read."""
+    """Return the step that updates only the attachment, unless it has changed since the read."""
     return statements.updating(_rows, _as_read(old, _SAME_ROW), change.values)
 
 
 def _first(writing: _Writing, old: records.Attachment,
            change: attachment_values.Change) -> statements.Step:
-    """Change the row, and its volume as well; nothing, if either is a conflict.
+    """Return the step that updates the attachment, and its volume if the volume changes.
 
-    MariaDB counts the rows of both tables.
+    The step changes nothing if either of them has changed since the read. The number of changed
+    rows is only tested for zero, because MariaDB counts the rows of both tables.
     """
     if not writing.of_volume:
         return _changing(old, change)
@@ -388,17 +407,19 @@ def _expected(volume: records.VolumeFacts) -> dict[str, Any]:
     return _as_read(volume, (*_SAME, *_SAME_OR_NULL, *_MOVES), _EXPECTED)
 
 
-def _as_read(one: object, names: Iterable[str], prefix: str = '') -> dict[str, Any]:
-    return {f'{prefix}{name}': getattr(one, name) for name in names}
+def _as_read(record: object, names: Iterable[str], prefix: str = '') -> dict[str, Any]:
+    return {f'{prefix}{name}': getattr(record, name) for name in names}
 
 
 def _counted(reads_others: bool, shape: statements.Shape, *which: sa.ColumnElement[bool],
              also: Mapping[Any, Any] | None = None) -> sa.Update:
-    """The volume's part of a change.
+    """Return the update of the volume that belongs to a change of an attachment.
 
-    :param reads_others: it depends on other rows too, not only on the volume's summary of them
+    :param reads_others: True if the change depends on other attachments of the volume, not only
+        on the summary of them in the volume
     """
-    # By the key alone: with another indexed column MariaDB may lock that index first.
+    # The only indexed column is the primary key. With another one MariaDB may use, and lock, the
+    # other index first.
     same = _SAME + reads_others * _MOVES
     return _volumes.update().where(
         *(_volumes.c[name] == statements.column_value(_volumes.c[name], _EXPECTED)

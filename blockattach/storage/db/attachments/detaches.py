@@ -1,6 +1,7 @@
-"""Announced detaches: os-begin_detaching and its undoing. They touch no attachment.
+"""Announced detaches: os-begin_detaching and os-roll_detaching, which change no attachment.
 
-A detach that begins takes one off again (`blockattach.storage.db.attachments.attachments.move`).
+When the detach of an attachment starts, it takes back one announced detach, see
+`blockattach.storage.db.attachments.attachments.move`.
 """
 import sqlalchemy as sa
 
@@ -17,7 +18,10 @@ _volumes = models.volumes
 
 
 def announced(database: storage_db.Database, volume_id: str) -> int:
-    """How many detaches of a live volume are announced and have not begun."""
+    """Return the number of announced detaches of a volume that have not started.
+
+    The number is 0 if there is no such live volume.
+    """
     with database.reader() as connection:
         return connection.execute(sa.select(_volumes.c.detach_announced).where(
             _volumes.c.id == volume_id, volume_rows.LIVE)).scalar() or 0
@@ -25,10 +29,10 @@ def announced(database: storage_db.Database, volume_id: str) -> int:
 
 @storage_db.retried
 def announce(database: storage_db.Database, volume: records.Judged) -> None:
-    """Announce that one more attachment is about to be detached.
+    """Announce that one more attachment of a volume will be detached.
 
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: there is none left that was not announced
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the volume has no more attachments in use than announced detaches
     """
     with database.writer(lambda again: _announced(
             again, volume.id, row.detach_announced + 1)) as connection:
@@ -46,7 +50,7 @@ def announce(database: storage_db.Database, volume: records.Judged) -> None:
 def cancel(database: storage_db.Database, volume: records.Judged) -> None:
     """Take back one announced detach. Without an announced detach, nothing changes.
 
-    :raises VolumeNotFound: the volume is gone, or of another project
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     with database.writer(lambda again: _announced(
             again, volume.id, max(row.detach_announced - 1, 0))) as connection:
@@ -56,9 +60,11 @@ def cancel(database: storage_db.Database, volume: records.Judged) -> None:
 
 
 def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]:
-    """Take all announcements back on volumes of one ``host@backend`` of which the last is so old.
+    """Take back all announced detaches of volumes whose last announcement is too old.
 
-    :returns: the ids of the volumes
+    :param host: ``host@backend`` of the volumes
+    :param seconds: minimum age of the last announcement, in database time
+    :returns: ids of the volumes
     """
     with database.reader() as connection:
         found = list(connection.execute(sa.select(_volumes.c.id).where(
@@ -68,7 +74,10 @@ def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]
 
 @storage_db.retried
 def _lapse(database: storage_db.Database, volume_id: str, seconds: float) -> bool:
-    """False: there is no old announcement any more."""
+    """Take back the announced detaches of a volume.
+
+    :returns: False if the volume has no old announcement any more
+    """
     with database.writer() as connection:
         row = connection.execute(_volumes.select().where(
             _volumes.c.id == volume_id, volume_rows.LIVE, _is_old(seconds),

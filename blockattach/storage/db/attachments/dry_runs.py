@@ -1,4 +1,4 @@
-"""What a new attachment would be, without making it."""
+"""Dry run of the creation of an attachment."""
 from blockattach.storage.db import quotas
 from blockattach.storage.db import rows
 from blockattach.storage.db import storage_db
@@ -8,13 +8,15 @@ from blockattach.storage.domain import quotas as domain_quotas
 from blockattach.storage.domain import records
 
 NO_ID = '00000000-0000-0000-0000-000000000000'
-"""The id of what was not made."""
+"""Id of an attachment that was not created."""
 
 
 @storage_db.retried
 def reserve(database: storage_db.Database, wish: attachment_values.Wish) -> records.Attachment:
-    """What `attachments.reserve` would make now, or why it would refuse, with its errors; nothing
-    is held, and so it may be refused later.
+    """Return the attachment that `attachments.reserve` would create now.
+
+    The volume is not reserved, so the real request may still be refused. Raises the errors of
+    `attachments.reserve`.
     """
     read = wish.expected or pairs.precondition(database, wish.volume_id, wish.instance_uuid,
                                                wish.connector)

@@ -1,8 +1,8 @@
-"""Grants: one credential per (volume, initiator), as long as a live attachment has that pair; and
-what the target shall grant a pair.
+"""Grants: the credential of each (volume, initiator) pair, and the desired state of the target.
 
-A grant is written in the transaction of the intent that needs it and removed in the one that ends
-the last. The password is sealed; it is opened only for the target and for callers that may attach.
+A grant exists as long as a live attachment has its pair. It is inserted in the transaction that
+stores the first intent that needs it, and deleted in the transaction that ends the last one. The
+password is stored encrypted. It is decrypted only for the target and for callers who may attach.
 """
 import dataclasses
 import hashlib
@@ -44,10 +44,10 @@ _SLICE = 500
 
 
 class Known(NamedTuple):
-    """What was read of a pair.
+    """Grant of a pair as read.
 
-    :ivar credential: None: it has no grant
-    :ivar taken: names that other grants of the volume have, as far as it may have them
+    :ivar credential: None if the pair has no grant
+    :ivar taken: aliases that a grant of the pair could have, but other grants of the volume have
     """
 
     credential: records.SealedCredential | None
@@ -55,27 +55,31 @@ class Known(NamedTuple):
 
 
 def ensure(connection: sa.Connection, database: storage_db.Database, volume_id: str,
-           initiator: str, known: Known | None = None) -> records.SealedCredential:
-    """Make the grant of a pair unless it is there; the caller has written the volume.
+           initiator: str, grant: Known | None = None) -> records.SealedCredential:
+    """Insert the grant of a pair if there is none, and return its credential.
 
-    Only the sole grant of a volume has no alias: the target may still have another one without
-    alias, while the row that it belonged to is live with a new initiator.
+    The caller has updated the volume in the same transaction. A grant has no alias only if it is
+    the sole grant of its volume. The target may still have a grant without an alias that belongs
+    to a live attachment whose connector was replaced.
 
-    :param known: what still holds; the database refuses a name that was taken meanwhile
-    :raises RetryRequest: keys were replaced meanwhile
+    :param grant: the grant as read before; None to read it now. The database refuses an alias that
+        was taken in the meantime
+    :raises RetryRequest: the sealing key was replaced in the meantime
     """
-    there, taken = known or look(connection, volume_id, initiator)
+    there, taken = grant or look(connection, volume_id, initiator)
     if there is not None:
         return there
-    made = new(database, volume_id, initiator, taken)
-    statements.insert(connection, _grants, made)
-    check_sealed_by(database, made['key_id'])
-    return credential_of(made)
+    row = new(database, volume_id, initiator, taken)
+    statements.insert(connection, _grants, row)
+    check_sealed_by(database, row['key_id'])
+    return credential_of(row)
 
 
 def new(database: storage_db.Database, volume_id: str, initiator: str,
         taken: set[str]) -> dict[str, Any]:
-    """The columns of a new grant, whose key is to be checked by `check_sealed_by`.
+    """Return the columns of a new grant with a new credential.
+
+    After the insertion, the caller checks the sealing key by `check_sealed_by`.
 
     :param taken: see `Known`
     """
@@ -90,32 +94,35 @@ def new(database: storage_db.Database, volume_id: str, initiator: str,
 
 def adopted(database: storage_db.Database, volume_id: str,
             credentials: Mapping[str, connections.Credential]) -> list[dict[str, Any]]:
-    """The columns of the grants that a volume was taken over with, as `new`.
+    """Return the columns of the grants that a volume was taken over with.
 
-    :param credentials: by initiator
+    The caller checks the sealing keys as after `new`.
+
+    :param credentials: existing credentials, by initiator
     """
-    made: list[dict[str, Any]] = []
+    adopted_rows: list[dict[str, Any]] = []
     for initiator, credential in credentials.items():
-        one = new(database, volume_id, initiator, {row['alias'] for row in made})
+        row = new(database, volume_id, initiator, {other['alias'] for other in adopted_rows})
         sealed = database.sealer.sealed(credential.password)
-        made.append({**one, 'username': credential.username, 'sealed_password': sealed.text,
-                     'key_id': sealed.key_id, 'adopted': True})
-    return made
+        adopted_rows.append({
+            **row, 'username': credential.username, 'sealed_password': sealed.text,
+            'key_id': sealed.key_id, 'adopted': True})
+    return adopted_rows
 
 
-def credential_of(made: Mapping[str, Any]) -> records.SealedCredential:
-    """What a new grant holds."""
-    return records.SealedCredential(made['username'], made['sealed_password'])
+def credential_of(row: Mapping[str, Any]) -> records.SealedCredential:
+    """Return the credential in the columns of a new grant."""
+    return records.SealedCredential(row['username'], row['sealed_password'])
 
 
 def check_sealed_by(database: storage_db.Database, key_id: str) -> None:
-    """Check, after a row was written and before the commit, that its key is still the one that
-    seals.
+    """Check that the key of a grant is still the sealing key.
 
-    `key_rotation.finish` waits for the row to be committed. So either it counts the row before
-    another key is removed, or the row is written once more.
+    Called after the grant is written and before the commit. `key_rotation.finish` waits for the
+    commit of the grant. So either it counts the grant before a key is removed, or the check fails
+    and the grant is written again.
 
-    :raises RetryRequest: keys were replaced meanwhile
+    :raises RetryRequest: the sealing key was replaced in the meantime
     """
     if database.sealer.ring()[0].id != key_id:
         raise db_exception.RetryRequest(errors.ConfigurationError(
@@ -123,7 +130,7 @@ def check_sealed_by(database: storage_db.Database, key_id: str) -> None:
 
 
 def look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
-    """What is known of a pair whose volume is locked."""
+    """Read the grant of a pair, and the aliases of the other grants, of a locked volume."""
     any_grant, namesake = _grants.alias('any_grant'), _grants.alias('namesake')
     found = connection.execute(
         sa.select(_grants.c.username, _grants.c.sealed_password, namesake.c.alias.label('taken'),
@@ -139,7 +146,7 @@ def look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
 
 
 def drop_unused(connection: sa.Connection, volume_id: str, initiators: Iterable[str]) -> None:
-    """Remove the grants of these initiators that no live attachment of the volume needs."""
+    """Delete the grants of the given initiators that no live attachment of the volume needs."""
     for initiator in sorted(set(initiators)):
         step = dropping(volume_id, initiator)
         step.statement.change(connection, **step.values)
@@ -151,40 +158,45 @@ def _grant_of_pair() -> sa.Delete:
 
 
 def _unneeded() -> sa.Delete:
-    # Two look-ups, each with an index of its own, so that it costs the same for a crowded volume.
+    # Two lookups, each in its own index, so that the cost does not depend on the number of
+    # attachments of the volume. PostgreSQL executes this step together with the update of an
+    # attachment, which the step does not see yet. Hence that attachment is left out by its id.
     return _grant_of_pair().where(
         *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
-                             # What it is written with may not be seen yet.
                              _rows.c.id != statements.value('but_for'),
                              name == _grants.c.initiator)
           for name in (_rows.c.initiator, _rows.c.previous_initiator)))
 
 
 def dropping(volume_id: str, initiator: str, but_for: str = '') -> statements.Step:
-    """Remove one, unless a live attachment of the volume needs it.
+    """Return the step that deletes a grant unless a live attachment of the volume needs it.
 
-    :param but_for: one that does not need it any more
+    :param but_for: id of an attachment that does not need the grant any more
     """
     return statements.Step(_DROP, {'volume_id': volume_id, 'initiator': initiator,
                                  'but_for': but_for})
 
 
 def dropping_sole(volume_id: str, initiator: str) -> statements.Step:
-    """Remove the grant of a volume's only live attachment, which does not need it any more."""
+    """Return the step that deletes the grant of the only live attachment of a volume.
+
+    The attachment does not need the grant any more.
+    """
     return statements.Step(_DROP_SOLE, {'volume_id': volume_id, 'initiator': initiator})
 
 
 def opened(database: storage_db.Database,
            sealed: records.SealedCredential) -> connections.Credential:
-    """A credential that was read with something else."""
+    """Return a stored credential with the password decrypted."""
     return connections.Credential(sealed.username, database.sealer.unseal(sealed.password))
 
 
 def wanted(database: storage_db.Database,
            volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
-    """The desired grants of volumes, each with the widest mode of its attachments.
+    """Return the desired grants of volumes, each with the widest mode of its attachments.
 
-    In slices that every database takes as a list.
+    The ids are split into several queries, because the databases limit the number of values in a
+    statement.
     """
     ids = sorted(set(volume_ids))
     found: dict[tuple[str, str], list[Any]] = {}
@@ -206,12 +218,14 @@ def wanted(database: storage_db.Database,
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What a manager must know of one (volume, initiator) to grant or to revoke it.
+    """Desired state of a (volume, initiator) pair at the target.
 
-    :ivar volume: None: it is gone
-    :ivar grant: with the widest mode of its rows; None: it shall be revoked
-    :ivar rows: all that have the initiator, or had it before the connector that is worked on
-    :ivar leased_by: the owner of a lease of the pair or of the volume; None: there is none
+    :ivar volume: None if the volume is deleted
+    :ivar grant: desired grant, with the widest mode of its attachments; None if the access must be
+        revoked
+    :ivar rows: live attachments with the initiator, also those that have the initiator in their
+        previous connector while a new one is being connected
+    :ivar leased_by: owner of a lease on the pair or on the volume; None if there is no lease
     """
 
     volume: records.Exported | None
@@ -222,10 +236,11 @@ class DesiredState:
 
 def desired_state(database: storage_db.Database, volume_id: str, initiator: str,
                   also: str | None = None) -> DesiredState:
-    """What the live rows of the pair want now: one statement, two while a row is given another
-    connector.
+    """Return the desired state of a pair as its live attachments require now.
 
-    :param also: a row that shall be granted whatever its state says
+    Executes one statement, or two if an attachment had the initiator in a previous connector.
+
+    :param also: id of an attachment that counts as granted in any state; None for none
     """
     found = _DESIRED.rows(database, volume_id=volume_id, initiator=initiator)
     if found and found[0].had_before:
@@ -266,39 +281,44 @@ def _query(which: sa.ColumnElement[bool], outer: bool) -> sa.Select:
 
 
 def _now() -> sa.Select:
-    # The volume itself is there even if no row is.
+    # The outer join returns the volume even if the pair has no live attachment.
     return _query(sa.and_(models.live(_rows), _rows.c.initiator == _INITIATOR), True)
 
 
 _DESIRED = statements.Statement(lambda dialect: _now().add_columns(
-    # A look into an index: to read these rows as well costs as much again, mostly for nothing.
+    # This index lookup avoids the second query, which is rarely needed and doubles the cost.
     sa.exists().where(_former.c.volume_id == _VOLUME_ID,
                       _former.c.previous_initiator == _INITIATOR).label('had_before')))
 _ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(
-    # Few have it, live or gone: asked for live ones SQLite would go through all of them.
+    # Deleted attachments are filtered out later. Few rows have a previous initiator, but with a
+    # condition for live ones SQLite would scan all live attachments.
     _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
 
 
 def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: sa.Row[Any],
            modes: Iterable[str | None],
            connectors: Iterable[Mapping[str, Any] | None]) -> connections.Grant:
-    """What the target shall grant an initiator.
+    """Return the grant that the target should have for an initiator.
 
-    :param row: has the columns of its grant
-    :param modes: of its attachments
-    :param connectors: connectors of its attachments, present and former ones
+    :param row: row with the columns of the grant
+    :param modes: access modes of the attachments of the pair
+    :param connectors: present and previous connectors of these attachments
     """
     is_adopted = bool(row.adopted)
     return connections.Grant(
         volume_id=volume_id, initiator=initiator, alias=row.alias, adopted=is_adopted,
         spellings=connections.spellings(initiator, connectors),
-        # Who knows the credential may log in by any of the names that share it.
+        # An adopted credential may be shared by several initiators of a host, which can log in by
+        # any of their names. Therefore the mode is not limited for one of them.
         mode=connections.AccessMode.RW if is_adopted else connections.widest(
             connections.AccessMode(mode or connections.AccessMode.RW) for mode in modes),
         credential=opened(database, records.SealedCredential(row.username, row.sealed_password)))
 
 
 def _aliases(initiator: str) -> tuple[str, ...]:
-    """The names that this initiator's grant may have, best first; the last is never taken."""
+    """Return the aliases that the grant of an initiator may have, in order of preference.
+
+    The last alias contains so much of the digest that no other grant has it.
+    """
     digest = hashlib.sha256(initiator.encode()).hexdigest()
     return '', f'-{digest[:8]}', f'-{digest[:16]}', f'-{digest[:30]}'

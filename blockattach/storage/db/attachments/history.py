@@ -1,9 +1,9 @@
-"""What happened to attachments: a row for each move, kept as long as it is configured.
+"""History of attachments: an event for each state change, kept for a configured period.
 
-A move writes its row in its own transaction. So rows become visible in another order than that of
-their ids, and a reader that remembers an id would miss those that come late. A reader that follows
-them numbers what is there first (`number`): a row that comes late gets a late position, and
-positions have no gap that could be filled later.
+A state change inserts its event in its own transaction. Events therefore become visible in another
+order than that of their ids, and a reader that remembers an id would miss late events. A reader
+that follows the history first assigns positions to the new events (`number`). A late event gets a
+late position, and positions have no gap that could be filled later.
 """
 import datetime
 
@@ -19,7 +19,7 @@ from blockattach.storage.domain import records
 _attachments = models.attachments
 _events = models.attachment_events
 _PART = 1000
-"""How many are numbered, or removed, in one transaction."""
+"""Maximum number of events that are numbered, or deleted, in one transaction."""
 
 _OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
     _events.c.attachment_id == statements.value('attachment_id'),
@@ -28,7 +28,7 @@ _OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
 _LAST_OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
     _events.c.attachment_id == statements.value('attachment_id')).order_by(
         _events.c.generation.desc()).limit(1))
-# One by one: of both at once SQLite reads the whole index.
+# Two statements, because SQLite reads the whole index for a minimum and a maximum at once.
 _FIRST = statements.Statement(lambda dialect: sa.select(
     sa.func.min(_events.c.position).label('position')))
 _LAST = statements.Statement(lambda dialect: sa.select(
@@ -42,10 +42,10 @@ _NOT_NUMBERED = statements.Statement(lambda dialect: sa.select(_events.c.id).whe
 
 def of_attachment(database: storage_db.Database, attachment_id: str, after: int = 0,
                   most: int = _PART) -> list[records.AttachmentEvent]:
-    """What happened to an attachment, live or gone, the oldest first.
+    """Return the history of an attachment, live or deleted, oldest event first.
 
-    :param after: only what came after this generation
-    :param most: how many at most
+    :param after: return only events with a greater generation
+    :param most: maximum number of events
     """
     return [rows.attachment_event(row) for row in _OF_ATTACHMENT.rows(
         database, attachment_id=attachment_id, after=after, most=most)]
@@ -74,25 +74,26 @@ def of_volume(database: storage_db.Database, volume_id: str, project_id: str | N
 
 def last_of_attachment(database: storage_db.Database,
                        attachment_id: str) -> records.AttachmentEvent | None:
-    """What happened to an attachment last; None: nothing is kept."""
+    """Return the last event of an attachment, or None if none is kept."""
     row = _LAST_OF_ATTACHMENT.first(database, attachment_id=attachment_id)
     return None if row is None else rows.attachment_event(row)
 
 
 def positions(database: storage_db.Database) -> tuple[int, int]:
-    """The first and the last one that is kept; 0: there is none."""
+    """Return the lowest and the highest position of the kept events; 0 if there are none."""
     return _FIRST.rows(database)[0].position or 0, _LAST.rows(database)[0].position or 0
 
 
 def after(database: storage_db.Database, position: int) -> list[records.AttachmentEvent]:
-    """The next ones in the one order, up to a thousand."""
+    """Return up to a thousand events after a position, in the order of their positions."""
     return [rows.attachment_event(row) for row in _AFTER.rows(database, position=position)]
 
 
 def number(database: storage_db.Database) -> int:
-    """Give each row that has none the next position; returns how many got one, up to a thousand.
+    """Assign the next positions to up to a thousand events without a position.
 
-    Where another process does the same at this moment it may be 0, though there are some.
+    :returns: number of events that got a position. The number may be 0 although there are events
+        without a position, if another process assigns positions at the same moment
     """
     if not _NOT_NUMBERED.first(database):
         return 0
@@ -117,8 +118,9 @@ def _number(database: storage_db.Database) -> int:
 
 @storage_db.retried
 def purge(database: storage_db.Database) -> int:
-    """Remove what is older than it is configured; returns how many. The last position stays: the
-    next one follows from it.
+    """Delete the events that are older than the configured period, and return their number.
+
+    The event with the last position is kept, because the next position is derived from it.
     """
     before = database.clock.utcnow() - datetime.timedelta(days=database.history_days)
     oldest = sa.select(_events.c.id, _events.c.created_at, _events.c.position).order_by(

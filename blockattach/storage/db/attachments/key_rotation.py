@@ -1,10 +1,11 @@
-"""By which keys credentials are sealed, and another one instead, while every process attaches.
+"""Rotation of the keys that seal credentials, while all processes continue to attach.
 
-A key is replaced in four steps, because each process, on whatever host, must know a key before
-another one seals by it: `prepare`, `promote`, `reseal`, `finish`. Where one file of keys serves
-everybody, `rotate` does them all. Each step may be cut off anywhere and done again: no key is
-taken away that a credential needs. A row is changed only if it is as it was read, so that a
-concurrent write wins.
+A key is replaced in four steps: `prepare`, `promote`, `reseal` and `finish`. There are several
+steps because every process, on any host, must have a key before another process seals with the
+key. If all processes read one key file, `rotate` performs all steps.
+
+Each step can be interrupted at any point and repeated. No key is removed while a credential needs
+it. A row is updated only if it is unchanged since it was read, so a concurrent write wins.
 """
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +29,7 @@ _PAGE = 500
 
 
 class Lost(NamedTuple):
-    """A credential that no key opens, and the live attachments that use it."""
+    """Credential that no key can decrypt, with the live attachments that use it."""
 
     volume_id: str
     initiator: str
@@ -36,25 +37,27 @@ class Lost(NamedTuple):
 
 
 def rotate(database: storage_db.Database) -> list[str]:
-    """All steps, after the end of one that was cut off; a line for the operator of each.
+    """Perform all steps, after the remaining steps of an interrupted rotation.
 
-    :raises ConfigurationError: these keys are not ours to write
+    :returns: a line for the operator about each step
+    :raises ConfigurationError: the configuration lists the keys, so the service cannot write them
     """
     if not database.sealer.replaces:
         raise errors.ConfigurationError(
             reason='cannot rotate the keys in one step because the configuration lists the keys. '
                    'Run --prepare, --promote, --reseal and --finish instead')
     progress = []
-    # Keys that wait to be promoted or forgotten look alike; by the one that seals all is well.
+    # A key that waits for its promotion cannot be told from a key that waits for its removal. In
+    # both cases, resealing with the sealing key and removing the others is correct.
     if len(database.sealer.ring()) > 1:
         progress += [reseal(database), finish(database)]
     return [*progress, *(step(database) for step in (prepare, promote, reseal, finish))]
 
 
 def prepare(database: storage_db.Database) -> str:
-    """Add a key, which only opens.
+    """Add a key that is used only for decryption.
 
-    :raises ConfigurationError: there is one already
+    :raises ConfigurationError: there is a second key already
     """
     if len(database.sealer.ring()) > 1:
         raise errors.ConfigurationError(
@@ -63,9 +66,9 @@ def prepare(database: storage_db.Database) -> str:
 
 
 def promote(database: storage_db.Database) -> str:
-    """Let the added key seal.
+    """Make the added key the sealing key.
 
-    :raises ConfigurationError: there is none, or it has sealed before
+    :raises ConfigurationError: there is no added key, or credentials are sealed with it already
     """
     sealer = database.sealer
     last = sealer.ring()[-1].id
@@ -79,15 +82,15 @@ def promote(database: storage_db.Database) -> str:
 
 
 def reseal(database: storage_db.Database) -> str:
-    """Seal by it what other keys have sealed."""
+    """Reseal all credentials with the sealing key, and return a line for the operator."""
     done = sum(resealed(database))
     return f'{done} credentials resealed with key {database.sealer.ring()[0].id}.'
 
 
 def finish(database: storage_db.Database) -> str:
-    """Forget all keys but the one that seals.
+    """Remove all keys except the sealing key.
 
-    :raises ConfigurationError: a credential needs another one
+    :raises ConfigurationError: a credential is sealed with another key
     """
     remaining = _awaiting(database)
     if remaining:
@@ -98,12 +101,14 @@ def finish(database: storage_db.Database) -> str:
 
 
 def check(database: storage_db.Database) -> None:
-    """Make sure that we have every key that sealed anything, by an index.
+    """Check that this process has every key with which credentials are sealed.
 
-    :raises ConfigurationError: we have not
+    The check reads only an index.
+
+    :raises ConfigurationError: a key is missing
     """
-    known = {key.id for key in database.sealer.ring()}
-    missing = counts(database).keys() - known
+    present = {key.id for key in database.sealer.ring()}
+    missing = counts(database).keys() - present
     if missing:
         raise errors.ConfigurationError(
             reason='cannot decrypt sealed credentials: sealing keys are missing '
@@ -111,22 +116,25 @@ def check(database: storage_db.Database) -> None:
 
 
 def are_there(connections: sa.Engine) -> bool:
-    """Whether any credential is stored; for a process without keys."""
+    """Return True if any credential is stored. This needs no keys."""
     with connections.connect() as connection:
         return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
 
 
 def counts(database: storage_db.Database) -> dict[str, int]:
-    """How many credentials each key has sealed, by its id."""
+    """Return the number of credentials sealed with each key, by the id of the key."""
     query = sa.select(_grants.c.key_id, sa.func.count()).group_by(_grants.c.key_id)
     with database.reader() as connection:
         return {row.key_id: row[1] for row in connection.execute(query)}
 
 
 def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
-    """Seal what other keys have sealed with the one that seals now: how many of each batch.
+    """Reseal credentials with the sealing key, and yield the number of each batch.
 
-    What cannot be opened is left alone. What changes meanwhile is left to the next batch.
+    A credential that no key can decrypt is skipped. A credential that changes concurrently is left
+    to the next batch.
+
+    :param most: maximum number of credentials in a batch
     """
     sealer = database.sealer
     while True:
@@ -145,7 +153,7 @@ def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
 
 @storage_db.retried
 def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets.Sealed]]) -> int:
-    """Write rows sealed so, if they are still as they were read; returns how many."""
+    """Store resealed credentials whose rows are unchanged, and return their number."""
     done = 0
     with database.writer() as connection:
         for row, sealed in sorted(rows, key=lambda pair: pair[0][:2]):
@@ -158,25 +166,31 @@ def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets
 
 @storage_db.retried
 def _awaiting(database: storage_db.Database) -> int:
-    """How many credentials are not sealed by the key that seals now. It waits for running
-    transactions, and blocks writers until it has counted.
+    """Return the number of credentials that are not sealed with the sealing key.
+
+    Waits for running transactions, and blocks writers until the credentials are counted.
     """
     other = _grants.c.key_id != database.sealer.ring()[0].id
     with database.writer() as connection:
         if connection.dialect.name == 'postgresql':
-            # It would not see rows that are not committed, and so not wait for them.
+            # Row locks of PostgreSQL do not wait for rows that are not committed yet.
             connection.execute(sa.text(f'LOCK TABLE {_grants.name} IN SHARE MODE'))
         return len(connection.execute(
             sa.select(_grants.c.key_id).where(other).with_for_update(read=True)).all())
 
 
 def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
-    """Those that cannot be opened; tries each, a page at a time."""
+    """Yield the credentials that no key can decrypt.
+
+    Every stored credential is tried.
+
+    :param page: number of credentials read at a time
+    """
     volume_id, initiator = _grants.c.volume_id, _grants.c.initiator
     after = '', ''
     while True:
         with database.reader() as connection:
-            # Not as a tuple, for which MariaDB uses no index.
+            # Not compared as a tuple, for which MariaDB uses no index.
             found = connection.execute(_grants.select().where(sa.or_(
                 volume_id > after[0], sa.and_(volume_id == after[0], initiator > after[1]),
             )).order_by(volume_id, initiator).limit(page)).all()
@@ -194,9 +208,10 @@ def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
 
 @storage_db.retried
 def renew(database: storage_db.Database, pair: Lost) -> None:
-    """Replace a credential that is still lost by a new one.
+    """Replace a credential that still cannot be decrypted by a new one.
 
-    Sessions go on. Target and host get the new one when the attachment is connected again.
+    Sessions continue. The target and the host get the new credential when the attachment is
+    connected again.
     """
     mine = (_grants.c.volume_id == pair.volume_id, _grants.c.initiator == pair.initiator)
     with database.writer() as connection:

@@ -1,15 +1,16 @@
-"""Leases: which process acts on a backend now, where several serve it. Judged in database time.
+"""Leases of processes on volumes of a backend that several processes serve.
 
-There are two kinds in one table, of which a process has one before it acts and until it has
-recorded the act:
+Deadlines are compared in database time. A process acquires a lease before it acts on the backend,
+and holds the lease until it has stored the result. One table holds two kinds of leases:
 
-* of a pair: one initiator of a volume is granted or revoked; pairs go on side by side;
-* of a volume as a whole, with no initiator: it is acted on while no pair of it is.
+* on a (volume, initiator) pair, to grant or revoke the access of the initiator. Different pairs of
+  a volume can be leased at the same time;
+* on a whole volume, without an initiator. It excludes the leases on the pairs of the volume.
 
-A process writes its own lease first and looks for the other kind then, each in a transaction of
-its own: of two that begin at the same moment at least one sees the other. A lease is lost when its
-deadline has passed and another process has taken it. What an earlier process instance of a service
-holds is the next one's at once.
+A process writes its own lease first and then looks for leases of the other kind, each in a
+transaction of its own. Of two processes that start at the same moment, at least one sees the
+other. A lease is lost when its deadline has passed and another process has acquired the lease. The
+leases of an earlier process instance of a service are available to the next instance at once.
 """
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,18 +29,22 @@ _leases = models.leases
 _volumes = models.volumes
 
 WHOLE = ''
-"""In place of an initiator: the volume as a whole."""
+"""Value in place of an initiator, for a lease on a whole volume."""
 _FORGOTTEN_SECONDS = 86400
 _PASSED = -0.001
 
 
 def owner_of(service: str, instance: str) -> str:
-    """The name of one process instance of a service (``host@backend``)."""
+    """Return the owner name of a process instance of a service (``host@backend``)."""
     return f'{service}{services.INSTANCE}{instance}'
 
 
 class Lease(NamedTuple):
-    """Of a pair or of a volume (`WHOLE`), and its owner; see `owner_of`."""
+    """Lease on a (volume, initiator) pair or on a whole volume.
+
+    :ivar initiator: `WHOLE` for the whole volume
+    :ivar owner: see `owner_of`
+    """
 
     volume_id: str
     initiator: str
@@ -47,36 +52,39 @@ class Lease(NamedTuple):
 
 
 @storage_db.retried
-def take(database: storage_db.Database, wanted: Lease, seconds: float) -> bool:
-    """Have it from now on, for so many seconds at most; False: another process has it.
+def take(database: storage_db.Database, lease: Lease, seconds: float) -> bool:
+    """Acquire a lease, or renew a lease of the same service.
 
-    The usual case, that it is free, is one statement. What excludes it is looked for afterwards
-    (`is_excluded`).
+    A free lease, the usual case, takes one statement. Leases of the other kind are not checked
+    here. The caller checks them afterwards by `is_excluded`.
+
+    :param seconds: time after which other processes may acquire the lease
+    :returns: False if another process holds the lease
     """
     try:
         with database.writer() as connection:
             connection.execute(_leases.insert().values(
-                **wanted._asdict(), deadline=clock.now(seconds)))
+                **lease._asdict(), deadline=clock.now(seconds)))
         return True
     except db_exception.DBDuplicateEntry:
         with database.writer() as connection:
             return connection.execute(_leases.update().where(
-                _of(wanted), sa.or_(services.of_service(_leases.c.owner, wanted.owner),
-                                    _leases.c.deadline < clock.now()))
-                .values(owner=wanted.owner, deadline=clock.now(seconds))).rowcount == 1
+                _of(lease), sa.or_(services.of_service(_leases.c.owner, lease.owner),
+                                   _leases.c.deadline < clock.now()))
+                .values(owner=lease.owner, deadline=clock.now(seconds))).rowcount == 1
 
 
 @storage_db.retried
 def give_back(database: storage_db.Database, held: Lease) -> None:
-    """Let others have it; one that is lost already stays with its new holder."""
+    """Release a lease. A lost lease stays with its new holder."""
     with database.writer() as connection:
         connection.execute(_own(held))
 
 
 def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
-    """Release it within the transaction that records the act.
+    """Return a function that releases a lease in the transaction that stores the result.
 
-    What is returned raises BackendUncertain if it was lost before.
+    The function raises BackendUncertain if the lease was lost before.
     """
     def within(connection: sa.Connection) -> None:
         if connection.execute(_own(held)).rowcount != 1:
@@ -86,7 +94,11 @@ def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
 
 
 def is_excluded(database: storage_db.Database, held: Lease) -> bool:
-    """Whether another service acts on a pair of the volume, or for a pair on the volume."""
+    """Return True if another service holds a lease of the other kind on the volume.
+
+    For a lease on the whole volume, that is a lease on any of its pairs. For a lease on a pair, it
+    is the lease on the whole volume.
+    """
     others = _leases.c.initiator == WHOLE
     return _any(database, sa.select(_leases.c.volume_id).where(
         _leases.c.volume_id == held.volume_id, ~others if held.initiator == WHOLE else others,
@@ -95,12 +107,12 @@ def is_excluded(database: storage_db.Database, held: Lease) -> bool:
 
 @storage_db.retried
 def forget(database: storage_db.Database) -> int:
-    """Remove leases whose deadlines passed long ago; returns how many."""
+    """Delete leases whose deadline passed a day ago, and return their number."""
     old = _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS)
     with database.reader() as connection:
         found = connection.execute(
             sa.select(_leases.c.volume_id, _leases.c.initiator).where(old)).all()
-    # One by one, by the key: a range would lock what others take meanwhile.
+    # Deleted one by one, by the primary key. A range would lock leases that others acquire now.
     for row in found:
         with database.writer() as connection:
             connection.execute(_leases.delete().where(
@@ -110,31 +122,37 @@ def forget(database: storage_db.Database) -> int:
 
 def of_earlier_instance(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElement[str],
                     owner: str) -> sa.ColumnElement[bool]:
-    """Whether a pair is held by an earlier instance of the owner's service."""
+    """Return the condition that an earlier instance of the owner's service has leased a pair."""
     return sa.exists().where(
         _leases.c.volume_id == volume_id, _leases.c.initiator.in_(initiators),
         services.of_service(_leases.c.owner, owner), _leases.c.owner != owner)
 
 
 def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | None]:
-    """In a query for volumes: the owner of a lease of the pair or of the volume; NULL: none."""
+    """Return a column for queries of volumes: the owner of a lease on the pair or on the volume.
+
+    The column is NULL if there is no such lease.
+    """
     return sa.select(_leases.c.owner).where(
         _leases.c.volume_id == _volumes.c.id, _on(initiator), _valid(),
     ).order_by(_leases.c.initiator.desc()).limit(1).correlate(_volumes).scalar_subquery()
 
 
 def is_taken(database: storage_db.Database, volume_id: str, initiator: str) -> bool:
-    """Whether anybody has the lease of the pair or of the volume."""
+    """Return True if any process holds a lease on the pair or on the whole volume."""
     return _any(database, sa.select(_leases.c.volume_id).where(
         _leases.c.volume_id == volume_id, _on(initiator), _valid()))
 
 
 @storage_db.retried
 def leave(database: storage_db.Database, host: str, owner: str) -> int:
-    """End the leases of a process that ends: what it was at is overdue, the next look goes on.
+    """Release all leases of a process that is stopping.
 
-    :param host: the ``host@backend`` that it serves
-    :returns: how many attachments others may take on now
+    The deadlines of the attachments that the process was working on are moved to the past, so that
+    the next search for interrupted attachments continues their work.
+
+    :param host: not used
+    :returns: number of attachments that other processes may take over now
     """
     mine = _leases.c.owner == owner
     with database.writer() as connection:
@@ -164,9 +182,9 @@ def _valid() -> sa.ColumnElement[bool]:
     return _leases.c.deadline >= clock.now()
 
 
-def _of(one: Lease) -> sa.ColumnElement[bool]:
-    return sa.and_(_leases.c.volume_id == one.volume_id,
-                   _leases.c.initiator == one.initiator)
+def _of(lease: Lease) -> sa.ColumnElement[bool]:
+    return sa.and_(_leases.c.volume_id == lease.volume_id,
+                   _leases.c.initiator == lease.initiator)
 
 
 def _any(database: storage_db.Database, query: sa.Select) -> bool:

@@ -1,6 +1,7 @@
-"""What is read of a volume and its attachments before an act, in one statement each: an attachment
-with its volume, and the precondition of a new one. `attachments` beside it writes where that still
-holds.
+"""Statements that read a volume and its attachments before a state change.
+
+One statement reads an attachment with its volume, the other one the precondition of a new
+attachment. The module `attachments` writes only if the rows are unchanged since.
 """
 import contextlib
 import dataclasses
@@ -31,34 +32,35 @@ _writers = sa.alias(_rows, 'writers')
 _any_grant = sa.alias(_grants, 'any_grant')
 
 LIVE = models.live(_rows)
-"""Attachments that are not deleted."""
+"""Condition for attachments that are not deleted."""
 PREFIX = 'of_volume_'
 _NAMES = tuple(field.name for field in dataclasses.fields(records.VolumeFacts)
                if field.name in _volumes.c)
 
 FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
     _volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES)
-"""What `facts` reads of a volume."""
+"""Columns of the volume that `facts` needs."""
 _FACTS_OF = operator.attrgetter(*(f'{PREFIX}{name}' for name in _NAMES))
 
-# Where a join found none, every row is another one; no query reads all of them.
+# After an outer join that found no attachment, all attachments of the volume are others.
 _THIS = sa.func.coalesce(_rows.c.id, '')
-# Two looks into an index at most, not a minimum over all of them.
+# With ORDER BY and LIMIT, the database reads at most two entries of an index. A minimum would read
+# the entries of all attachments of the volume.
 OTHERS: sa.ColumnElement[Any] = sa.select(_others.c.rank).where(
     _others.c.volume_id == _volumes.c.id, operators.is_not(_others.c.rank, sa.null()),
     _others.c.id != _THIS).order_by(_others.c.rank).limit(1).correlate(
         _volumes, _rows).scalar_subquery().label('others_lowest')
-"""What `facts` reads of a volume's rows besides the one that it was joined with."""
+"""Column that `facts` needs: the lowest rank of the other attachments of the volume."""
 
 STORED: tuple[sa.Column[Any], ...] = tuple(_rows.c[name] for name in rows.STORED)
-"""What a record of an attachment is made of."""
+"""Columns of the attachment that a record needs."""
 
-# While another connector is being connected, the stored connection is that of the former one.
+# While a new connector is being connected, the stored connection belongs to the previous one.
 _FOR = sa.func.coalesce(_rows.c.previous_initiator, _rows.c.initiator)
 
 
 def with_grant(query: sa.Select) -> sa.Select:
-    """A query for attachments, extended by the credential of their connection."""
+    """Extend a query for attachments by the credentials of their connections."""
     return query.add_columns(_grants.c.username, _grants.c.sealed_password).outerjoin(
         _grants, sa.and_(_grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _FOR))
 
@@ -70,7 +72,7 @@ _PAIR = statements.Statement(lambda dialect: with_grant(
 _PRECONDITION = statements.Statement(lambda dialect: sa.select(
     *FACTS, _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
     _rows.c.slot.label('held_slot'),
-    # Only where a single one may.
+    # Other writers matter only if a single instance may write.
     sa.case((_volumes.c.single_writer == sa.true(), sa.exists().where(
         _writers.c.volume_id == _volumes.c.id, _writers.c.rank.is_not(None),
         _writers.c.mode == connections.AccessMode.RW.value,
@@ -81,30 +83,30 @@ _PRECONDITION = statements.Statement(lambda dialect: sa.select(
     _grants.c.username, _grants.c.sealed_password,
     sa.exists().where(_any_grant.c.volume_id == _volumes.c.id).label('granted'),
 ).select_from(_volumes).outerjoin(
-    # Only rows of plain volumes have a slot, so there are two at most.
+    # Only attachments of volumes without multiattach have a slot, at most two for each volume.
     _rows, sa.and_(_rows.c.volume_id == _volumes.c.id, _rows.c.slot.in_(multiattach.SLOTS)),
 ).outerjoin(_grants, sa.and_(_grants.c.volume_id == _volumes.c.id,
                              _grants.c.initiator == statements.value('initiator')),
 ).where(_volumes.c.id == statements.value('volume_id'), models.live(_volumes),
 ).order_by(_rows.c.created_at))
 
-# Only rows of plain volumes have a slot.
+# Only attachments of volumes without multiattach have a slot.
 _CONNECTED = statements.Statement(lambda dialect: sa.select(_rows.c.id).where(
     _rows.c.volume_id == statements.value('volume_id'), _rows.c.slot.in_(multiattach.SLOTS),
     _rows.c.id != statements.value('but_for'), _rows.c.connection.is_not(None)))
 
 
 def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
-    """What a row that was joined with a grant holds of it."""
+    """Return the credential in a row of a query extended by `with_grant`, or None."""
     if row.sealed_password is None:
         return None
     return records.SealedCredential(row.username, row.sealed_password)
 
 
 def read(on: sa.Connection | storage_db.Database, attachment_id: str) -> records.Attachment:
-    """A live attachment with its volume's facts, and with the credential of its connection.
+    """Return a live attachment with the facts of its volume and the credential of its connection.
 
-    :raises AttachmentNotFound: there is none
+    :raises AttachmentNotFound: there is no such live attachment
     """
     row = _PAIR.first(on, attachment_id=attachment_id)
     if row is None:
@@ -113,17 +115,21 @@ def read(on: sa.Connection | storage_db.Database, attachment_id: str) -> records
 
 
 def are_others_connected(database: storage_db.Database, row: records.Attachment) -> bool:
-    """Whether another attachment of its plain volume has a connection."""
+    """Return True if another attachment of a volume without multiattach has a connection."""
     return _CONNECTED.first(database, volume_id=row.volume_id, but_for=row.id) is not None
 
 
 def facts(row: Any) -> records.VolumeFacts:
-    """A row with the columns `FACTS`, and with `OTHERS`, if it was read with a row of it."""
+    """Return the facts of a volume.
+
+    :param row: row with the columns `FACTS`, and with `OTHERS` if the volume was read together
+        with an attachment
+    """
     return records.VolumeFacts(*(*_FACTS_OF(row), getattr(row, 'others_lowest', None)))
 
 
 def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
-    """`read`, once the volume is locked."""
+    """Lock the volume, then read the attachment as `read` does."""
     with contextlib.suppress(errors.VolumeNotFound):
         volume_rows.lock(connection, volume_id)
     return read(connection, attachment_id)
@@ -131,14 +137,15 @@ def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> rec
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Precondition:
-    """What was read for a new attachment: what the rule (`multiattach.admit`) decides on, and what
-    is written by. The write checks whether it still holds.
+    """Precondition of a new attachment: the input of `multiattach.admit` and of the write.
 
-    :ivar initiator: the one whose grant was looked for; None: none was
-    :ivar credential: of that grant; None: there is none
-    :ivar granted: whether the volume has any grant
-    :ivar own_limit: how many attachments its project may have; None: it was given no limit
-    :ivar class_limit: how many the default class says; None: nothing
+    The write fails if the precondition has changed since it was read.
+
+    :ivar initiator: initiator whose grant was read; None if the request has no initiator
+    :ivar credential: credential of that grant; None if there is no grant
+    :ivar granted: True if the volume has any grant
+    :ivar own_limit: quota of attachments of the project; None if the project has no own limit
+    :ivar class_limit: limit of the default quota class; None if the class has no such limit
     """
 
     volume: records.VolumeFacts
@@ -153,14 +160,17 @@ class Precondition:
 
     @property
     def reads_others(self) -> bool:
-        """Whether the decision depends on other rows, not only on the volume's summary of them."""
+        """True if the decision depends on other attachments of the volume.
+
+        Otherwise it depends only on the summary of them in the volume.
+        """
         return (not self.volume.multiattach or self.volume.single_writer
                 or self.credential is not None)
 
 
 def precondition(database: storage_db.Database, volume_id: str, instance_uuid: str | None,
                  connector: Mapping[str, Any] | None) -> Precondition:
-    """The precondition of an attachment of this instance and this connector's initiator.
+    """Read the precondition of a new attachment of an instance, by the initiator of a connector.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -169,7 +179,7 @@ def precondition(database: storage_db.Database, volume_id: str, instance_uuid: s
 
 def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
                         connector: Mapping[str, Any] | None) -> Precondition:
-    """`precondition`, once the volume and its project are locked."""
+    """Lock the volume and its project, then read the precondition as `precondition` does."""
     volume = volume_rows.lock(connection, volume_id)
     quotas.lock(connection, volume.project_id)
     return _precondition(connection, volume_id, instance_uuid, connector)
@@ -181,7 +191,7 @@ def _precondition(on: sa.Connection | storage_db.Database, volume_id: str,
     initiator = (connector or {}).get('initiator')
     initiator = (connections.canonical_name(initiator) if isinstance(initiator, str)
                  else None)
-    # Nobody is called by the empty name: every writer is another one, and no grant is found.
+    # The empty name matches nothing: every writer is another instance, and no grant is found.
     found = _PRECONDITION.rows(on, volume_id=volume_id,
                                instance_uuid=instance_uuid or '', initiator=initiator or '')
     if not found:

@@ -1,8 +1,9 @@
-"""Attachments that wait for their consumers, and for how long they have: in database time.
+"""Waits: attachments that wait for their consumers, with the start of each wait in database time.
 
-An attachment's own times are by the clock of the process that wrote them. So the expirer notes
-when it first found each one waiting, by the database's clock; that costs requests nothing. A note
-is of one generation: any move of an attachment ends its wait.
+The timestamps of an attachment are by the clock of the process that wrote them. Therefore the
+expirer records when it first found an attachment waiting, by the clock of the database. Requests
+do no additional work for that. A wait belongs to one generation of the attachment, so any state
+change ends it.
 """
 from collections.abc import Mapping
 
@@ -24,13 +25,14 @@ _waits = models.waits
 _SAME = sa.and_(_rows.c.id == _waits.c.attachment_id, _rows.c.generation == _waits.c.generation)
 
 Limits = Mapping[attachment_lifecycle.State, float]
-"""How many seconds an attachment may wait in a state; one that is not named has no limit."""
+"""Maximum wait in seconds, by state of the attachment. Absent states have no limit."""
 
 
 def note(database: storage_db.Database, host: str, limits: Limits, most: int) -> int:
-    """Note those of one ``host@backend`` that wait and are not noted yet; returns how many.
+    """Record the waits of a backend that are not recorded yet, and return their number.
 
-    :param most: how many at one time
+    :param host: ``host@backend``
+    :param most: maximum number of waits to record in this call
     """
     query = (
         sa.select(_rows.c.id, _rows.c.generation)
@@ -39,12 +41,16 @@ def note(database: storage_db.Database, host: str, limits: Limits, most: int) ->
                _waits.c.attachment_id.is_(None)).limit(most))
     with database.reader() as connection:
         found = connection.execute(query).all()
-    return sum(_begin(database, one.id, one.generation) for one in found)
+    return sum(_begin(database, row.id, row.generation) for row in found)
 
 
 def overdue(database: storage_db.Database, host: str, limits: Limits, most: int,
             ) -> list[records.Attachment]:
-    """Those of one ``host@backend`` that have waited for too long, the longest first."""
+    """Return the attachments of a backend whose wait exceeds the limit, longest wait first.
+
+    :param host: ``host@backend``
+    :param most: maximum number of attachments
+    """
     query = (
         sa.select(_rows).select_from(_waits).join(_rows, _SAME)
         .join(_volumes, _volumes.c.id == _rows.c.volume_id)
@@ -59,7 +65,10 @@ def overdue(database: storage_db.Database, host: str, limits: Limits, most: int,
 
 @storage_db.retried
 def take(database: storage_db.Database, row: records.Attachment, limits: Limits) -> bool:
-    """Claim one: its wait begins anew. False: another process did, or it has moved."""
+    """Claim an attachment whose wait exceeds the limit, by restarting the wait.
+
+    :returns: False if another process has claimed the attachment, or its state has changed
+    """
     with database.writer() as connection:
         return connection.execute(_waits.update().where(
             *_of(row), _waits.c.since <= clock.now(-limits[row.state])).values(
@@ -69,7 +78,7 @@ def take(database: storage_db.Database, row: records.Attachment, limits: Limits)
 @storage_db.retried
 def put_off(database: storage_db.Database, row: records.Attachment, limits: Limits,
             seconds: float) -> None:
-    """No decision was possible: check it again after so many seconds."""
+    """Postpone the next check of an attachment that could not be decided on."""
     with database.writer() as connection:
         connection.execute(_waits.update().where(*_of(row)).values(
             since=clock.now(min(seconds - limits[row.state], 0))))
@@ -80,9 +89,11 @@ def _of(row: records.Attachment) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def forget(database: storage_db.Database, limits: Limits, most: int) -> int:
-    """Forget waits that have ended; returns how many. They are found when they would be too long.
+    """Delete waits that have ended, and return their number.
 
-    :param most: how many at one time
+    A wait is considered only when it would exceed the shortest limit.
+
+    :param most: maximum number of waits to delete in this call
     """
     query = sa.select(_waits.c.attachment_id).outerjoin(
         _rows, sa.and_(_SAME, pairs.LIVE, _rows.c.state.in_(_states(limits)))).where(
@@ -94,7 +105,7 @@ def forget(database: storage_db.Database, limits: Limits, most: int) -> int:
 
 @storage_db.retried
 def _remove(database: storage_db.Database, attachment_ids: list[str], limits: Limits) -> int:
-    """Unless they have begun anew."""
+    """Delete waits that have not restarted in the meantime, and return their number."""
     with database.writer() as connection:
         return connection.execute(_waits.delete().where(
             _waits.c.attachment_id.in_(attachment_ids), _shortest(limits))).rowcount
@@ -102,8 +113,12 @@ def _remove(database: storage_db.Database, attachment_ids: list[str], limits: Li
 
 @storage_db.retried
 def _begin(database: storage_db.Database, attachment_id: str, generation: int) -> bool:
-    """False: another process was faster, or an earlier try was."""
-    # Not an update first: one that finds nothing would lock the gap that others insert into.
+    """Record the start of a wait.
+
+    :returns: False if another process has recorded it, or an earlier attempt of this process
+    """
+    # Insert first: on MariaDB, an update that matches no row would lock the gap into which other
+    # processes insert.
     try:
         with database.writer() as connection:
             connection.execute(_waits.insert().values(
@@ -121,5 +136,8 @@ def _states(limits: Limits) -> list[str]:
 
 
 def _shortest(limits: Limits) -> sa.ColumnElement[bool]:
-    """What an index is good for, beside what each state is allowed."""
+    """Return the condition for waits beyond the shortest limit, which can use an index.
+
+    The limits of the states are additional conditions.
+    """
     return _waits.c.since <= clock.now(-min(limits.values()))
