@@ -1,1 +1,1 @@
-"""Snapshots: what is read, what is written, and what happens to them with their volume."""
+"""Snapshots: queries, state changes, and reverts of volumes to them."""

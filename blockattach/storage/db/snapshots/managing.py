@@ -1,4 +1,4 @@
-"""Snapshots that are taken from storage which lies on a pool already: what their manager reads."""
+"""Query of the volume service for a snapshot that is being managed."""
 from blockattach.platform import errors
 from blockattach.storage.db import storage_db
 from blockattach.storage.db import work
@@ -9,9 +9,9 @@ from blockattach.storage.domain import records
 
 
 def claimed(database: storage_db.Database, held: records.Claim) -> managing.ManagedSnapshot:
-    """The snapshot that shall be managed, and its volume.
+    """Return the snapshot of a manage operation, with its volume.
 
-    :raises StaleGeneration: its owner has lost it
+    :raises StaleGeneration: the owner has lost the claim on the operation
     """
     snapshot = snapshot_queries.claimed(database, held)
     at_work = work.of_resource(database, held.noun, held.resource_id)

@@ -1,4 +1,4 @@
-"""Reverting a volume to its latest snapshot: what is written of it. Each is one transaction."""
+"""Start of the revert of a volume to its latest snapshot, in one transaction."""
 import logging
 from typing import NamedTuple
 
@@ -22,7 +22,11 @@ _Event = volume_lifecycle.Event
 
 
 class Reverting(NamedTuple):
-    """A volume that is going to be what it was."""
+    """Volume that is being reverted to a snapshot.
+
+    :ivar generation: generation of the volume after the start of the revert
+    :ivar host: ``host@backend`` that reverts the volume
+    """
 
     id: str
     generation: int
@@ -32,11 +36,14 @@ class Reverting(NamedTuple):
 @storage_db.retried
 def start(database: storage_db.Database, volume: records.Judged, snapshot_id: str | None,
           lease_seconds: float, request_id: str | None = None) -> Reverting:
-    """Begin to bring a volume back.
+    """Start the revert of a volume to its latest snapshot.
 
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidInput: it has no snapshots, this one is not its latest, or the sizes differ
-    :raises NotRevertible: one of them is not available
+    :param snapshot_id: snapshot named in the request, which must be the latest one
+    :param lease_seconds: time after which another attempt may start, in database time
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidInput: the volume has no snapshots, the snapshot is not its latest one, or the
+        sizes of the volume and the snapshot differ
+    :raises NotRevertible: the volume or the snapshot is not available
     """
     volume_id = volume.id
     with database.writer(lambda again: rows.holds(
@@ -73,5 +80,5 @@ def start(database: storage_db.Database, volume: records.Judged, snapshot_id: st
 
 
 def reversion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The act."""
+    """Return the claim on the revert of a volume."""
     return records.Claim('volume', volume_id, 'revert', generation, owner)

@@ -1,4 +1,4 @@
-"""Looking at snapshots: one, a page, those of a volume, or one whose work has not ended."""
+"""Queries of snapshots."""
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,14 +24,17 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
         'id', 'created_at', 'updated_at', 'name', 'status', 'volume_id', 'availability_zone',
         'project_id', 'user_id', 'volume_type_id')},
     'display_name': _rows.c.name, 'volume_size': _rows.c.size_gb}
-"""Sort keys of a list, and the columns that an administrator may filter by."""
+"""Columns of the sort keys of a snapshot list. Administrators may filter by the same keys."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filters:
-    """Which snapshots. ``equal`` and ``like`` map keys of `SORT_COLUMNS` to values.
+    """Filters of a snapshot list.
 
-    ``project_id`` None means every project; ``metadata`` must all be there.
+    :ivar project_id: project of the snapshots; None for every project
+    :ivar equal: values of columns, by the keys of `SORT_COLUMNS`
+    :ivar like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    :ivar metadata: metadata that a snapshot must all have
     """
 
     project_id: str | None
@@ -41,9 +44,9 @@ class Filters:
 
 
 def get(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot:
-    """One live snapshot.
+    """Return a live snapshot.
 
-    :raises SnapshotNotFound: there is none
+    :raises SnapshotNotFound: there is no such live snapshot
     """
     found = find(database, snapshot_id)
     if found is None:
@@ -52,18 +55,18 @@ def get(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot:
 
 
 def find(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot | None:
-    """One live snapshot; None: there is none."""
+    """Return a live snapshot, or None if there is none with this id."""
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id, snapshot_rows.LIVE))
 
 
 def find_even_deleted(database: storage_db.Database,
                       snapshot_id: str) -> snapshots.Snapshot | None:
-    """One snapshot, live or gone; None: its history is purged."""
+    """Return a snapshot, live or deleted, or None if its row is purged or never existed."""
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id))
 
 
 def claimed(database: storage_db.Database, claim: records.Claim) -> snapshots.Snapshot | None:
-    """The snapshot that work is about, as long as its owner has the work; None: it has lost it."""
+    """Return the snapshot of a claim, or None if the owner has lost the claim."""
     return _first(database, _rows.select().where(
         _rows.c.id == claim.resource_id, snapshot_rows.LIVE, sa.exists().where(
             _work.c.noun == claim.noun, _work.c.resource_id == _rows.c.id,
@@ -72,7 +75,7 @@ def claimed(database: storage_db.Database, claim: records.Claim) -> snapshots.Sn
 
 
 def of_volume(database: storage_db.Database, volume_id: str) -> list[snapshots.Snapshot]:
-    """The live snapshots of a volume, without their metadata; the oldest first."""
+    """Return the live snapshots of a volume without their metadata, oldest first."""
     with database.reader() as connection:
         return [record(row) for row in connection.execute(
             _rows.select().where(_rows.c.volume_id == volume_id, snapshot_rows.LIVE)
@@ -81,9 +84,9 @@ def of_volume(database: storage_db.Database, volume_id: str) -> list[snapshots.S
 
 def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[snapshots.Snapshot]:
-    """One page of live snapshots: two queries, one more with a marker.
+    """Return a page of live snapshots with two queries, or three if the page has a marker.
 
-    :raises SnapshotNotFound: the marker is none
+    :raises SnapshotNotFound: the marker is not the id of a listed snapshot
     """
     with database.reader() as connection:
         found = paging.fetch(connection, _filtered(_rows.select(), filters), SORT_COLUMNS, page,
@@ -94,14 +97,14 @@ def list_page(database: storage_db.Database, filters: Filters,
 
 
 def count(database: storage_db.Database, filters: Filters) -> int:
-    """How many live snapshots match, whatever the page."""
+    """Return the number of live snapshots that match the filters, on all pages."""
     with database.reader() as connection:
         return connection.execute(
             _filtered(sa.select(sa.func.count()).select_from(_rows), filters)).scalar_one()
 
 
 def record(row: Any, metadata: dict[str, str] | None = None) -> snapshots.Snapshot:
-    """A row with its metadata."""
+    """Return the record of a snapshot from its row and its metadata."""
     return rows.record(snapshots.Snapshot, row, metadata=metadata or {})
 
 
@@ -122,7 +125,7 @@ def _metadata_of(connection: sa.Connection, ids: Sequence[str]) -> dict[str, dic
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
-    """What the project could see, whatever else is filtered by."""
+    """Return the conditions for snapshots that a list may show to the project of the filters."""
     if filters.project_id is None:
         return [snapshot_rows.LIVE]
     return [snapshot_rows.LIVE, _rows.c.project_id == filters.project_id]

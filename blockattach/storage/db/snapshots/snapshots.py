@@ -1,5 +1,6 @@
-"""Snapshots: the verbs of their lifecycle, and what users and administrators say of them. Each is
-one transaction.
+"""State changes of snapshots, and changes of their names, metadata and status by requests.
+
+Each function that writes does so in one transaction.
 """
 import dataclasses
 import logging
@@ -31,16 +32,17 @@ _Status = snapshots.Status
 _Event = snapshots.Event
 _Own = volume_lifecycle.OwnStatus
 Change = Callable[[dict[str, str]], Mapping[str, str]]
-"""What metadata is to be, from what it is."""
+"""Function that computes the new metadata from the present metadata."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """A snapshot as it was asked for.
+    """Requested properties of a new snapshot.
 
-    :ivar volume: the volume as the request was authorized for it
-    :ivar in_use: whether the volume may be in use
-    :ivar reference: what it is called on the backend already; None: it is to be made
+    :ivar volume: the volume for which the request was authorized
+    :ivar in_use: True if the volume may be in use
+    :ivar reference: name of an existing snapshot on the backend that is to be managed; None to
+        create a snapshot
     """
 
     volume: records.Judged
@@ -55,7 +57,11 @@ class Draft:
 
 
 class Deleting(NamedTuple):
-    """A snapshot whose removal was asked for."""
+    """Snapshot that is being deleted.
+
+    :ivar generation: generation of the snapshot after the start of the deletion
+    :ivar host: ``host@backend`` that deletes the snapshot
+    """
 
     id: str
     generation: int
@@ -65,13 +71,16 @@ class Deleting(NamedTuple):
 @storage_db.retried
 def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> snapshots.Snapshot:
-    """Write a new snapshot down; the backend has not been asked yet.
+    """Insert a new snapshot with the work of creating it. The backend is not called yet.
 
-    :param lease_seconds: until the manager of the volume's pool takes it on by itself
-    :param within: called in the same transaction with the new id: all of it or nothing
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: its status or its backend does not allow it
-    :raises QuotaExceeded: the project has as much as it may
+    :param lease_seconds: time after which the volume service starts the work even if no call for
+        it has arrived
+    :param within: called in the same transaction with the id of the new snapshot; if ``within``
+        raises, nothing is written
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the status of the volume does not allow a snapshot, or its backend is
+        frozen
+    :raises QuotaExceeded: the project has reached a quota
     """
     new_id = database.new_id()
     limits = quotas.limits(database, draft.project_id)
@@ -106,12 +115,12 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
 @storage_db.retried
 def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
                  force: bool = False, request_id: str | None = None) -> Deleting:
-    """Begin a removal.
+    """Start the deletion of a snapshot.
 
-    :param force: whatever its status is
-    :raises SnapshotNotFound: it is gone
-    :raises InvalidSnapshot: its status, its volume or its backend does not allow it, or a volume
-        is being made from it
+    :param force: delete in any status
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
+    :raises InvalidSnapshot: the status of the snapshot or of its volume does not allow the
+        deletion, the backend is frozen, or a volume is being created from the snapshot
     """
     with database.writer(lambda again: _stepped(again, row)) as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -121,7 +130,8 @@ def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, le
         work.end(connection, deletion(row.id, row.generation))
         snapshot_rows.move(connection, database, row,
                            _Event.FORCE_DELETE if force else _Event.DELETE)
-        # The process that is at the making may come to its end yet: so it goes on with this.
+        # A process that is creating the snapshot may still finish. The deletion is assigned to
+        # that process until its deadline, so that no other process deletes at the same time.
         owner, deadline = (None, None) if before is None else (before.owner, before.deadline)
         work.begin(connection, database, claim._replace(owner=owner),
                    lease_seconds if owner is None or deadline is None else deadline, host,
@@ -132,10 +142,10 @@ def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, le
 
 @storage_db.retried
 def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_id: str) -> None:
-    """The backend has removed a snapshot of a volume that is deleted with it.
+    """Record that the backend has deleted a snapshot that is deleted together with its volume.
 
-    :param claim: on the volume
-    :raises StaleGeneration: another process went on with the volume
+    :param claim: claim on the deletion of the volume
+    :raises StaleGeneration: another process has continued the deletion of the volume
     """
     with database.writer(lambda again: _is_gone(again, snapshot_id)) as connection:
         volume = volume_rows.lock(connection, claim.resource_id)
@@ -149,11 +159,11 @@ def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_i
 
 @storage_db.retried
 def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> None:
-    """Leave a snapshot to its backend: the row becomes history, and no backend is asked.
+    """Delete the row of a snapshot, whose data stay on the backend. The backend is not called.
 
-    :raises SnapshotNotFound: it is gone
-    :raises InvalidSnapshot: its status or its volume does not allow it, or a volume is being made
-        from it
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
+    :raises InvalidSnapshot: the status of the snapshot or of its volume does not allow unmanaging,
+        or a volume is being created from the snapshot
     """
     with database.writer(lambda again: _is_gone(again, snapshot.id)) as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -165,24 +175,30 @@ def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> Non
 @storage_db.retried
 def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
                   retry_seconds: float) -> None:
-    """What was made of a snapshot that was taken away meanwhile is there still."""
+    """Schedule the removal of data on the backend whose snapshot was deleted in the meantime.
+
+    :param retry_seconds: time until the removal is attempted
+    """
     with database.writer() as connection:
         work.replace(connection, database, remains(snapshot.id, snapshot.pool or ''),
                      retry_seconds, snapshot.host)
 
 
 def cleaned(database: storage_db.Database, claim: records.Claim) -> None:
-    """End the removal of remains: nothing remains of a snapshot."""
+    """End the removal of the remains of a snapshot, of which nothing is left on the backend."""
     work.forget(database, claim)
 
 
 @storage_db.retried
 def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
                  status: _Status) -> None:
-    """Say what a snapshot is, as an administrator.
+    """Set the status of a snapshot as requested by an administrator.
 
-    :raises SnapshotAtWork: it is being made or removed
-    :raises InvalidSnapshot: it was never made
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
+    :raises SnapshotAtWork: the snapshot is being created or deleted, or its volume is being
+        deleted or reverted
+    :raises InvalidSnapshot: the status would be available, but the snapshot was never created on a
+        backend
     """
     with database.writer() as connection:
         row = _lock_idle(connection, snapshot)
@@ -196,10 +212,13 @@ def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
 @storage_db.retried
 def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, stated: str,
                  progress: int | None) -> None:
-    """Say how far a snapshot is, as the consumer that makes or removes it by itself.
+    """Set the status and progress as stated by a consumer that creates or deletes the snapshot.
 
-    :raises InvalidInput: it is not where that may be said
-    :raises SnapshotAtWork: this service makes or removes it, and says so itself
+    :param progress: progress in percent; None to leave it unchanged
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
+    :raises InvalidInput: the present status does not allow the stated one
+    :raises SnapshotAtWork: the stated status differs from the present one, although this service
+        creates or deletes the snapshot and sets the status itself
     """
     with database.writer() as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -219,7 +238,7 @@ def update(database: storage_db.Database, snapshot: records.Judged,
            values: Mapping[str, str | None]) -> None:
     """Update the name or description of a snapshot, or both.
 
-    :raises SnapshotNotFound: the snapshot is gone, or of another project
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     """
     with database.writer() as connection:
         row = snapshot_rows.lock_judged(connection, snapshot)
@@ -231,7 +250,7 @@ def change_metadata(database: storage_db.Database, snapshot: records.Judged,
                     change: Change) -> dict[str, str]:
     """Change the metadata of a snapshot, and return the resulting metadata.
 
-    :raises SnapshotNotFound: the snapshot is gone, or of another project
+    :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     """
     snapshot_id = snapshot.id
     with database.writer() as connection:
@@ -249,28 +268,28 @@ def change_metadata(database: storage_db.Database, snapshot: records.Judged,
 
 
 def creation(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The making of a snapshot."""
+    """Return the claim on the creation of a snapshot."""
     return snapshot_rows.work_on(snapshot_id, generation, 'create', owner)
 
 
 def management(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The act of taking it over."""
+    """Return the claim on a manage operation of a snapshot."""
     return snapshot_rows.work_on(snapshot_id, generation, 'manage', owner)
 
 
 def deletion(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Its removal."""
+    """Return the claim on the deletion of a snapshot."""
     return snapshot_rows.work_on(snapshot_id, generation, 'delete', owner)
 
 
 def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """The removal of what may remain of a snapshot on its pool."""
+    """Return the claim on the removal of data that may remain of a snapshot on its pool."""
     return records.Claim('snapshot', f'{snapshot_id}@{pool}', 'cleanup', 0, owner)
 
 
 def _lock_both(connection: sa.Connection,
                snapshot: snapshots.Snapshot) -> tuple[sa.Row[Any], sa.Row[Any]]:
-    """The rows of its volume and of itself; nothing else happens to either meanwhile."""
+    """Lock the volume of a snapshot and then the snapshot, and return both rows."""
     volume = volume_rows.lock(connection, snapshot.volume_id)
     return volume, snapshot_rows.lock_judged(connection, snapshot)
 
@@ -283,7 +302,11 @@ def _lock_idle(connection: sa.Connection, snapshot: snapshots.Snapshot) -> sa.Ro
 
 
 def _is_at_work(connection: sa.Connection, volume: Any, row: Any) -> bool:
-    """Whether it is made or removed, by itself or with its volume, or its volume is reverted."""
+    """Return True if work on the snapshot, or on its volume, may use the data of the snapshot.
+
+    This is the case while the snapshot is being created, managed or deleted, and while its volume
+    is being deleted or reverted.
+    """
     return volume.own_status in (_Own.DELETING, _Own.REVERTING) or \
         work.find(connection, 'snapshot', row.id) is not None
 

@@ -1,4 +1,4 @@
-"""The volume types that projects get which name none, in place of the one that is configured."""
+"""Default volume types of projects, which take precedence over the configured default type."""
 import logging
 
 import sqlalchemy as sa
@@ -18,11 +18,11 @@ _defaults = models.default_volume_types
 
 @storage_db.retried
 def change(database: storage_db.Database, project_id: str, type_id: str) -> None:
-    """Give a project a default type, in place of the one that it has.
+    """Set the default type of a project, replacing any previous one.
 
-    The type's lock keeps it from being deleted meanwhile.
+    The lock on the type prevents a concurrent deletion of the type.
 
-    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeNotFound: there is no such live type
     """
     with database.writer() as connection:
         volume_types.lock(connection, type_id)
@@ -32,7 +32,7 @@ def change(database: storage_db.Database, project_id: str, type_id: str) -> None
                 connection.execute(_defaults.insert().values(
                     project_id=project_id, volume_type_id=type_id))
             except db_exception.DBDuplicateEntry as exc:
-                # Another request was faster: the whole verb again, which finds the row.
+                # Another request has inserted the row. Repeated, the function updates the row.
                 raise db_exception.RetryRequest(exc) from exc
     log.step(LOG, 'Default volume type set for project', project_id=project_id,
              volume_type_id=type_id)
@@ -40,16 +40,19 @@ def change(database: storage_db.Database, project_id: str, type_id: str) -> None
 
 @storage_db.retried
 def remove(database: storage_db.Database, project_id: str) -> None:
-    """Let a project have the type that is configured; one that does already is left as it is."""
+    """Remove the default type of a project, so that the configured default type applies.
+
+    Nothing changes if the project has no default type of its own.
+    """
     with database.writer() as connection:
         connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
     log.step(LOG, 'Default volume type removed from project', project_id=project_id)
 
 
 def get(database: storage_db.Database, project_id: str) -> records.DefaultType:
-    """The default type of a project.
+    """Return the default type of a project.
 
-    :raises DefaultTypeNotFound: it has none of its own
+    :raises DefaultTypeNotFound: the project has no default type of its own
     """
     found = _read(database, _defaults.select().where(_defaults.c.project_id == project_id))
     if not found:
@@ -58,7 +61,7 @@ def get(database: storage_db.Database, project_id: str) -> records.DefaultType:
 
 
 def list_all(database: storage_db.Database) -> list[records.DefaultType]:
-    """Those of all projects that have one."""
+    """Return the default types of all projects that have one."""
     return _read(database, _defaults.select().order_by(_defaults.c.project_id))
 
 

@@ -1,6 +1,7 @@
-"""QoS specs, and which volume types have them. A type has one at most; many may share one.
+"""QoS specs and their associations with volume types.
 
-Lock order, to change specs or associate them with a type: the specs' row, then the types'.
+A volume type is associated with at most one QoS specs; several types may share one. Lock order for
+changes of QoS specs and associations: QoS specs, volume types.
 """
 import logging
 from collections.abc import Iterable
@@ -26,15 +27,15 @@ _types = models.volume_types
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     name: _specs.c[name] for name in ('id', 'name', 'consumer', 'created_at', 'updated_at')}
-"""Sort keys of a list; it may be filtered by the first three."""
+"""Columns of the sort keys of a list. Lists may be filtered by the first three keys."""
 
 
 @storage_db.retried
 def create(database: storage_db.Database, name: str, consumer: str,
            specs: Mapping[str, str | None]) -> records.QosSpecs:
-    """Write new specs down.
+    """Create QoS specs.
 
-    :raises QosSpecsExist: live ones have that name
+    :raises QosSpecsExist: live QoS specs have that name
     """
     specs_id = database.new_id()
     try:
@@ -50,9 +51,9 @@ def create(database: storage_db.Database, name: str, consumer: str,
 
 
 def get(database: storage_db.Database, specs_id: str) -> records.QosSpecs:
-    """Live specs.
+    """Return live QoS specs.
 
-    :raises QosSpecsNotFound: there are none
+    :raises QosSpecsNotFound: there are no such live QoS specs
     """
     with database.reader() as connection:
         return _read(connection, specs_id)
@@ -60,10 +61,10 @@ def get(database: storage_db.Database, specs_id: str) -> records.QosSpecs:
 
 def list_page(database: storage_db.Database, filters: Mapping[str, str],
               page: paging.Page) -> list[records.QosSpecs]:
-    """One page of live specs in one query.
+    """Return a page of live QoS specs with one query, or two if the page has a marker.
 
-    :param filters: values by keys of `SORT_COLUMNS`
-    :raises QosSpecsNotFound: the marker is none
+    :param filters: values of columns, by the keys of `SORT_COLUMNS`
+    :raises QosSpecsNotFound: the marker is not the id of live QoS specs
     """
     query = _specs.select().where(models.live(_specs), *(
         SORT_COLUMNS[key] == value for key, value in filters.items()))
@@ -76,12 +77,12 @@ def list_page(database: storage_db.Database, filters: Mapping[str, str],
 @storage_db.retried
 def update(database: storage_db.Database, specs_id: str, consumer: str | None,
            changes: Mapping[str, str | None]) -> None:
-    """Write specs over those of the same keys, all or none; other keys stay.
+    """Update QoS specs, all or none of the given keys. Other keys keep their values.
 
-    What is attached keeps the old limits; the next connect gets the new ones.
+    Attached volumes keep the old limits until they are connected again.
 
-    :param consumer: what enforces them from now on; None: unchanged
-    :raises QosSpecsNotFound: there are none
+    :param consumer: who enforces the limits from now on; None to leave the consumer unchanged
+    :raises QosSpecsNotFound: there are no such live QoS specs
     """
     with database.writer() as connection:
         found = _lock(connection, specs_id)
@@ -92,10 +93,10 @@ def update(database: storage_db.Database, specs_id: str, consumer: str | None,
 
 @storage_db.retried
 def delete_keys(database: storage_db.Database, specs_id: str, keys: Iterable[str]) -> None:
-    """Remove some, all or none.
+    """Delete keys of QoS specs, all or none.
 
-    :raises QosSpecsNotFound: there are no such specs
-    :raises QosSpecsKeyNotFound: they lack one of the keys; nothing was changed
+    :raises QosSpecsNotFound: there are no such live QoS specs
+    :raises QosSpecsKeyNotFound: the QoS specs do not have one of the keys; nothing was changed
     """
     removed = list(keys)
     with database.writer() as connection:
@@ -111,11 +112,11 @@ def delete_keys(database: storage_db.Database, specs_id: str, keys: Iterable[str
 
 @storage_db.retried
 def delete(database: storage_db.Database, specs_id: str, force: bool = False) -> None:
-    """Remove specs; the row stays as history.
+    """Delete QoS specs. The row is kept as history.
 
-    :param force: also from the types that have them, which have none then
-    :raises QosSpecsNotFound: there are none
-    :raises QosSpecsInUse: types have them
+    :param force: disassociate the QoS specs from all types, instead of raising QosSpecsInUse
+    :raises QosSpecsNotFound: there are no such live QoS specs
+    :raises QosSpecsInUse: volume types are associated with the QoS specs
     """
     with database.writer() as connection:
         _lock(connection, specs_id)
@@ -128,9 +129,9 @@ def delete(database: storage_db.Database, specs_id: str, force: bool = False) ->
 
 
 def types(database: storage_db.Database, specs_id: str) -> list[records.Limited]:
-    """The live types that have these specs.
+    """Return the live volume types that are associated with QoS specs.
 
-    :raises QosSpecsNotFound: there are none
+    :raises QosSpecsNotFound: there are no such live QoS specs
     """
     with database.reader() as connection:
         _read(connection, specs_id)
@@ -139,11 +140,11 @@ def types(database: storage_db.Database, specs_id: str) -> list[records.Limited]
 
 @storage_db.retried
 def associate(database: storage_db.Database, specs_id: str, type_id: str) -> None:
-    """Give specs to a type; one that has them already keeps them.
+    """Associate QoS specs with a volume type. An existing association is left unchanged.
 
-    :raises QosSpecsNotFound: there are none
-    :raises VolumeTypeNotFound: there is no such type
-    :raises QosSpecsTaken: the type has other ones
+    :raises QosSpecsNotFound: there are no such live QoS specs
+    :raises VolumeTypeNotFound: there is no such live type
+    :raises QosSpecsTaken: the type is associated with other QoS specs
     """
     with database.writer() as connection:
         _lock(connection, specs_id)
@@ -161,11 +162,11 @@ def associate(database: storage_db.Database, specs_id: str, type_id: str) -> Non
 
 @storage_db.retried
 def disassociate(database: storage_db.Database, specs_id: str, type_id: str | None = None) -> None:
-    """Take specs from a type; one that does not have them is left as it is.
+    """Disassociate QoS specs from a volume type. A type without the association is left unchanged.
 
-    :param type_id: None: from every type that has them
-    :raises QosSpecsNotFound: there are none
-    :raises VolumeTypeNotFound: there is no such type
+    :param type_id: id of the type; None for all types that are associated with the QoS specs
+    :raises QosSpecsNotFound: there are no such live QoS specs
+    :raises VolumeTypeNotFound: there is no such live type
     """
     with database.writer() as connection:
         _lock(connection, specs_id)
@@ -200,7 +201,7 @@ def _read(connection: sa.Connection, specs_id: str, lock: bool = False) -> recor
 
 
 def _lock(connection: sa.Connection, specs_id: str) -> records.QosSpecs:
-    """Lock live specs until the transaction ends; the transaction's first statement."""
+    """Lock live QoS specs until the end of the transaction, whose first statement this is."""
     return _read(connection, specs_id, lock=True)
 
 

@@ -1,5 +1,7 @@
-"""Which projects may use a volume type that is not public. The list outlives the time in which the
-type is public."""
+"""Access of projects to volume types that are not public.
+
+The list of projects is kept while a type is public.
+"""
 import logging
 
 import sqlalchemy as sa
@@ -18,11 +20,11 @@ _projects = models.volume_type_projects
 
 @storage_db.retried
 def add(database: storage_db.Database, type_id: str, project_id: str) -> None:
-    """Let a project use a private type.
+    """Add the access of a project to a private volume type.
 
-    :raises VolumeTypeNotFound: there is no such type
-    :raises VolumeTypePublic: every project may use it
-    :raises VolumeTypeAccessExists: this one may already
+    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypePublic: the type is public
+    :raises VolumeTypeAccessExists: the project has access already
     """
     try:
         with database.writer(lambda again: _is_there(again, type_id, project_id)) as connection:
@@ -38,11 +40,13 @@ def add(database: storage_db.Database, type_id: str, project_id: str) -> None:
 
 @storage_db.retried
 def remove(database: storage_db.Database, type_id: str, project_id: str) -> None:
-    """Let a project make no more volumes of a private type; those it has stay.
+    """Remove the access of a project to a private volume type.
 
-    :raises VolumeTypeNotFound: there is no such type
-    :raises VolumeTypePublic: every project may use it
-    :raises VolumeTypeAccessNotFound: this one may not
+    Existing volumes of the project keep the type.
+
+    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypePublic: the type is public
+    :raises VolumeTypeAccessNotFound: the project has no access
     """
     with database.writer() as connection:
         _lock_private(connection, type_id)
@@ -56,7 +60,7 @@ def remove(database: storage_db.Database, type_id: str, project_id: str) -> None
 
 
 def projects(database: storage_db.Database, type_id: str) -> list[str]:
-    """The projects that may use a type while it is private."""
+    """Return the ids of the projects that may use a volume type while the type is private."""
     with database.reader() as connection:
         return list(connection.execute(
             sa.select(_projects.c.project_id).where(_projects.c.volume_type_id == type_id)
@@ -70,7 +74,10 @@ def _is_there(connection: sa.Connection, type_id: str, project_id: str) -> bool:
 
 
 def _lock_private(connection: sa.Connection, type_id: str) -> None:
-    """Lock a type that is not public, until the transaction ends."""
+    """Lock a private volume type until the transaction ends.
+
+    :raises VolumeTypePublic: the type is public
+    """
     volume_types.lock(connection, type_id)
     if volume_types.read(connection, type_id).is_public:
         raise errors.VolumeTypePublic

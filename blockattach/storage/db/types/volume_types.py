@@ -1,8 +1,8 @@
-"""Volume types, their extra specs and their encryption. A type that live volumes use keeps its
-meaning.
+"""Volume types with their extra specs and their encryption.
 
-A change of a type locks its row first; a new volume shares that lock, so that the type cannot
-become used after the check. A type has one encryption at a time, or none.
+The extra specs and the encryption of a type cannot change while live volumes have the type. A
+change locks the row of the type first. The creation of a volume takes a shared lock on the row, so
+that no volume gets the type after the check. A type has at most one live encryption.
 """
 import dataclasses
 import logging
@@ -50,11 +50,11 @@ _SHARE = statements.Statement(lambda dialect: _live().with_for_update(read=True)
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in (
     'id', 'name', 'description', 'is_public', 'created_at', 'updated_at')}
-"""Sort keys of a list of types, by the API's names."""
+"""Columns of the sort keys of a list of volume types, by their names in the API."""
 
 
 def columns_of(kind: records.VolumeType) -> dict[str, Any]:
-    """The columns that a volume has of its type, written with it."""
+    """Return the columns of a volume that are copied from its type."""
     return {'volume_type_id': kind.id,
             'multiattach': volume_type.is_multiattach(kind.extra_specs),
             'single_writer': volume_type.is_single_writer(kind.extra_specs),
@@ -64,10 +64,10 @@ def columns_of(kind: records.VolumeType) -> dict[str, Any]:
 @storage_db.retried
 def create(database: storage_db.Database, name: str, description: str | None, is_public: bool,
            extra_specs: Mapping[str, str]) -> records.VolumeType:
-    """Write a new type down.
+    """Create a volume type.
 
     :raises VolumeTypeExists: a live type has that name
-    :raises InvalidInput: its extra specs contradict each other
+    :raises InvalidInput: the extra specs contradict each other
     """
     volume_type.check_specs(extra_specs)
     type_id = database.new_id()
@@ -85,18 +85,18 @@ def create(database: storage_db.Database, name: str, description: str | None, is
 
 
 def get(database: storage_db.Database, type_id: str) -> records.VolumeType:
-    """One live type.
+    """Return a live volume type.
 
-    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeNotFound: there is no such live type
     """
     with database.reader() as connection:
         return read(connection, type_id)
 
 
 def get_by_name(database: storage_db.Database, name: str) -> records.VolumeType:
-    """One live type by its name.
+    """Return the live volume type with a name.
 
-    :raises VolumeTypeNameNotFound: there is none
+    :raises VolumeTypeNameNotFound: there is no live type with this name
     """
     found = _records(_BY_NAME.rows(database, name=name))
     if not found:
@@ -105,10 +105,10 @@ def get_by_name(database: storage_db.Database, name: str) -> records.VolumeType:
 
 
 def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
-    """One live type by its id, else by its name.
+    """Return the live volume type with an id, else the one with a name.
 
-    :raises VolumeTypeNotFound: there is none, and it looks like an id
-    :raises VolumeTypeNameNotFound: there is none, and it can only be a name
+    :raises VolumeTypeNotFound: there is no such type, and the argument looks like an id
+    :raises VolumeTypeNameNotFound: there is no such type, and the argument can only be a name
     """
     found = _records(_BY_EITHER.rows(database, type_id=id_or_name, name=id_or_name))
     if found:
@@ -120,9 +120,10 @@ def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
 
 def default(database: storage_db.Database, project_id: str | None,
             name: str) -> records.VolumeType:
-    """The type of volumes of a project that name none: its own default, else the one of a name.
+    """Return the default volume type of a project, used for volumes created without a type.
 
-    :raises VolumeTypeNameNotFound: there is neither
+    :param name: name of the default type for projects that have none of their own
+    :raises VolumeTypeNameNotFound: the project has no default type, and no type has this name
     """
     found = _records(_DEFAULT.rows(database, name=name, project_id=project_id))
     if not found:
@@ -134,14 +135,14 @@ def list_page(database: storage_db.Database, is_public: bool | None,
               extra_specs: Mapping[str, str], equal: Mapping[str, str], page: paging.Page,
               project_id: str | None = None,
               like: Mapping[str, str] | None = None) -> list[records.VolumeType]:
-    """One page of live types: two queries, however many there are.
+    """Return a page of live volume types with two queries, or three if the page has a marker.
 
-    :param is_public: public ones and those that the project may use, only private ones, or None
-        for all
-    :param extra_specs: keys with values that a type must all have
-    :param equal: a key of `SORT_COLUMNS` to the value it must have
-    :param like: such a key to a part of its value
-    :raises VolumeTypeNotFound: the marker is none of these
+    :param is_public: True for public types and those that the project may use, False for private
+        types only, None for all types
+    :param extra_specs: extra specs that a type must all have
+    :param equal: values of columns, by the keys of `SORT_COLUMNS`
+    :param like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    :raises VolumeTypeNotFound: the marker is not the id of a type that ``is_public`` selects
     """
     shown = sa.and_(models.live(_types), _shown(is_public, project_id))
     query = _types.select().where(
@@ -162,7 +163,7 @@ def list_page(database: storage_db.Database, is_public: bool | None,
 
 
 def has_access(database: storage_db.Database, type_id: str, project_id: str | None) -> bool:
-    """Whether a project may use a type while it is private."""
+    """Return True if a project may use a volume type while the type is private."""
     with database.reader() as connection:
         return connection.execute(sa.select(_projects.c.project_id).where(
             _projects.c.volume_type_id == type_id,
@@ -172,9 +173,9 @@ def has_access(database: storage_db.Database, type_id: str, project_id: str | No
 @storage_db.retried
 def update(database: storage_db.Database, type_id: str, name: str | None = None,
            description: str | None = None, is_public: bool | None = None) -> records.VolumeType:
-    """Change a type's name, description and visibility; None leaves it as it is.
+    """Update the name, description and visibility of a volume type; None leaves a value unchanged.
 
-    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeNotFound: there is no such live type
     :raises VolumeTypeExists: another live type has that name
     """
     changed: dict[str, Any] = {
@@ -194,15 +195,16 @@ def update(database: storage_db.Database, type_id: str, name: str | None = None,
 
 @storage_db.retried
 def delete(database: storage_db.Database, type_id: str, default_name: str | None = None) -> None:
-    """Remove a type; the row stays as history for volumes that had it.
+    """Delete a volume type. The row is kept as history for deleted volumes that had the type.
 
-    :param default_name: name of the type that volumes get which name none; it must stay
-    :raises VolumeTypeNotFound: there is none
-    :raises InvalidInput: it is the default one, that of a project, the last one, or live volumes
-        use it
+    :param default_name: name of the configured default type, which cannot be deleted
+    :raises VolumeTypeNotFound: there is no such live type
+    :raises InvalidInput: the type is the configured default type, the default type of a project,
+        or the last type, or live volumes have the type
     """
     with database.writer() as connection:
-        # All of them, so that of two callers that remove the last two types one is refused.
+        # All types are locked, so that one of two concurrent requests to delete the last two types
+        # is refused.
         live = {row.id: row.name for row in connection.execute(
             sa.select(_types.c.id, _types.c.name).where(models.live(_types))
             .order_by(_types.c.id).with_for_update())}
@@ -228,11 +230,11 @@ def delete(database: storage_db.Database, type_id: str, default_name: str | None
 
 @storage_db.retried
 def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[str, str]) -> None:
-    """Write extra specs over those of the same keys, all or none; other keys stay.
+    """Set extra specs of a volume type, all or none. Other keys keep their values.
 
-    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeNotFound: there is no such live type
     :raises VolumeTypeInUse: live volumes have the type
-    :raises InvalidInput: its extra specs contradict each other then
+    :raises InvalidInput: the resulting extra specs contradict each other
     """
     with database.writer() as connection:
         _lock_unused(connection, type_id)
@@ -247,11 +249,11 @@ def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[
 
 @storage_db.retried
 def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> None:
-    """Remove one extra spec.
+    """Delete an extra spec of a volume type.
 
-    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeNotFound: there is no such live type
     :raises VolumeTypeInUse: live volumes have the type
-    :raises ExtraSpecNotFound: the type has none of that key
+    :raises ExtraSpecNotFound: the type has no extra spec with this key
     """
     with database.writer() as connection:
         _lock_unused(connection, type_id)
@@ -267,12 +269,12 @@ def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> 
 def create_encryption(database: storage_db.Database, type_id: str, provider: str,
                       control_location: str, cipher: str | None = None,
                       key_size: int | None = None) -> records.TypeEncryption:
-    """Say how the volumes of a type shall be encrypted from now on.
+    """Create the encryption of a volume type, for volumes created from now on.
 
     :param key_size: in bits
-    :raises VolumeTypeNotFound: there is no such type
+    :raises VolumeTypeNotFound: there is no such live type
     :raises VolumeTypeInUse: live volumes have the type
-    :raises VolumeTypeEncryptionExists: it has one
+    :raises VolumeTypeEncryptionExists: the type has an encryption already
     """
     encryption_id = database.new_id()
     with database.writer(storage_db.inserted(_encryptions.c.id, encryption_id)) as connection:
@@ -291,13 +293,13 @@ def create_encryption(database: storage_db.Database, type_id: str, provider: str
 @storage_db.retried
 def update_encryption(database: storage_db.Database, type_id: str, encryption_id: str | None,
                       changes: Mapping[str, str | int | None]) -> None:
-    """Change what is named of a type's encryption; the rest stays.
+    """Update the given encryption fields of a volume type.
 
-    :param encryption_id: the one that is meant; None: whichever the type has
-    :param changes: new values by their names in `records.TypeEncryption`
-    :raises VolumeTypeNotFound: there is no such type
+    :param encryption_id: id of the encryption; None for the encryption that the type has
+    :param changes: new values, by the names of fields in `records.TypeEncryption`
+    :raises VolumeTypeNotFound: there is no such live type
     :raises VolumeTypeInUse: live volumes have the type
-    :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
+    :raises VolumeTypeEncryptionNotFound: the type has no encryption, or one with another id
     """
     _change_encryption(database, type_id, encryption_id, 'update',
                        updated_at=database.clock.utcnow(), **changes)
@@ -308,32 +310,35 @@ def update_encryption(database: storage_db.Database, type_id: str, encryption_id
 @storage_db.retried
 def delete_encryption(database: storage_db.Database, type_id: str,
                       encryption_id: str | None) -> None:
-    """Let the volumes of a type be plain from now on; the row stays as history.
+    """Delete the encryption of a volume type. The row is kept as history.
 
-    :param encryption_id: the one that is meant; None: whichever the type has
-    :raises VolumeTypeNotFound: there is no such type
+    :param encryption_id: id of the encryption; None for the encryption that the type has
+    :raises VolumeTypeNotFound: there is no such live type
     :raises VolumeTypeInUse: live volumes have the type
-    :raises VolumeTypeEncryptionNotFound: the type has none, or not that one
+    :raises VolumeTypeEncryptionNotFound: the type has no encryption, or one with another id
     """
     _change_encryption(database, type_id, encryption_id, 'delete', **_ended(database))
     log.step(LOG, 'Volume type encryption deleted', volume_type_id=type_id)
 
 
 def lock(connection: sa.Connection, type_id: str) -> None:
-    """Lock a live type's row until the transaction ends; the transaction's first statement.
+    """Lock the row of a live volume type, as the first statement of the transaction.
 
-    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeNotFound: there is no such live type
     """
     _lock(connection, _LOCK, type_id)
 
 
 def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
-    """Keep a type as it was read before, until the transaction ends; its first statement.
+    """Take a shared lock on a volume type, and check that the type is still as it was read.
 
-    Any number of transactions share a type; one that changes it waits for all of them.
+    This must be the first statement of the transaction that reads without a lock. Any number of
+    transactions share the lock. A transaction that changes the type waits for all of them.
 
-    :raises VolumeTypeNotFound: it is gone
-    :raises VolumeTypeChanged: what it says of its volumes is not what it was, or it was public
+    :param kind: the type as read before
+    :raises VolumeTypeNotFound: the type is deleted
+    :raises VolumeTypeChanged: the extra specs or the encryption have changed, or the type is not
+        public any more
     """
     _lock(connection, _SHARE, kind.id)
     now = read(connection, kind.id)
@@ -343,9 +348,9 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
 
 
 def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
-    """One live type inside a transaction that is open already, in one query.
+    """Return a live volume type within an open transaction, with one query.
 
-    :raises VolumeTypeNotFound: there is none
+    :raises VolumeTypeNotFound: there is no such live type
     """
     found = _records(_BY_ID.rows(connection, type_id=type_id))
     if not found:
@@ -364,7 +369,7 @@ def _change_encryption(database: storage_db.Database, type_id: str, encryption_i
 
 def _lock_encryption(connection: sa.Connection, type_id: str,
                      verb: str) -> records.TypeEncryption | None:
-    """Lock a type that no live volume has; how it is encrypted."""
+    """Lock a volume type that no live volume has, and return its encryption."""
     _lock_unused(connection, type_id,
                  f'Cannot {verb} encryption specs. Volume type in use.')
     return read(connection, type_id).encryption
@@ -376,14 +381,14 @@ def _store_encryption(connection: sa.Connection, type_id: str, **values: Any) ->
 
 
 def _ended(database: storage_db.Database) -> dict[str, Any]:
-    """Of an encryption that is history."""
+    """Return the columns of a deleted encryption."""
     return {'live_volume_type_id': None, 'deleted': True, 'deleted_at': database.clock.utcnow()}
 
 
 def _lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
-    """Lock a type that no live volume has, until the transaction ends.
+    """Lock a volume type that no live volume has, until the transaction ends.
 
-    :param refusal: the error for one that is used
+    :param refusal: message of the error if live volumes have the type; None for the usual message
     """
     lock(connection, type_id)
     if _is_used(connection, type_id):
@@ -421,7 +426,7 @@ def _live() -> sa.Select[Any]:
 
 
 def _whole() -> sa.Select[Any]:
-    """Live types with their encryption, a row for each of their extra specs."""
+    """Return a query for live types with their encryption, with a row for each extra spec."""
     return sa.select(
         _types, _specs.c.key.label('spec_key'), _specs.c.value.label('spec_value'),
         *(_encryptions.c[name].label(label) for label, name in _ENCRYPTION.items()),
@@ -430,9 +435,9 @@ def _whole() -> sa.Select[Any]:
                             ).where(models.live(_types))
 
 
-def _records(found: Iterable[Any]) -> list[records.VolumeType]:
+def _records(type_rows: Iterable[Any]) -> list[records.VolumeType]:
     by_id: dict[str, records.VolumeType] = {}
-    for row in found:
+    for row in type_rows:
         kind = by_id.get(row.id)
         if kind is None:
             kind = by_id[row.id] = rows.record(
