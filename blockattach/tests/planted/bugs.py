@@ -369,8 +369,8 @@ BUGS = (
         'blockattach.tests.api.test_volume_type_access.UseTest'),
     # Snapshots.
     Bug('removed_under_its_snapshots', 'storage/db/volumes/volumes.py',
-        '    if not asked.wanted:\n',
-        '    if not asked.wanted:\n        return {}\n    if volume_id is None:\n',
+        '    if not option.enabled:\n',
+        '    if not option.enabled:\n        return {}\n    if volume_id is None:\n',
         'a volume with snapshots is not removed', 'P4',
         'blockattach.tests.api.test_volume_snapshots.DeleteTest'),
     Bug('a_snapshot_is_removed_for_nobody', 'storage/volume/snapshot_work.py',

@@ -1,1 +1,1 @@
-"""Volumes: what is read, what is written, and where they are placed."""
+"""Volumes: queries, state changes, and the input of the scheduler."""

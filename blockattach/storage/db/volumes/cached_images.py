@@ -1,8 +1,9 @@
-"""Cached images: begun, used as sources, and forgotten. Each verb is one transaction.
+"""Cached images: volumes with the data of an image, from which other volumes are created.
 
-The volume of one is a volume like others: its removal (`blockattach.storage.db.volumes.volumes`)
-takes the row here along. A volume that is being made of it has it as its source until it is there,
-so it is not removed meanwhile (`blockattach.storage.db.volumes.sources`).
+Each function that writes does so in one transaction. The volume of a cached image is an ordinary
+volume. Its deletion (`blockattach.storage.db.volumes.volumes`) deletes the row of the cached image
+as well. While a volume is being created from a cached image, the cached volume is its source, so
+that the cached volume cannot be deleted (`blockattach.storage.db.volumes.sources`).
 """
 import dataclasses
 from collections.abc import Mapping
@@ -28,8 +29,9 @@ _cached = models.cached_images
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
-# What its volume has once it is filled: whatever else happens to a volume raises its generation,
-# and before a host can write to this one somebody must let it.
+# Condition that the data of the cached volume are those of the image. A filled volume has
+# generation 2, and any later operation raises the generation. No host can write to the volume as
+# long as it is read-only.
 _INTACT = sa.and_(_volumes.c.generation <= 2, _volumes.c.readonly == sa.true())
 _ENTRIES = sa.select(
     _cached.c.image_id, _cached.c.volume_id, _volumes.c.size_gb, _cached.c.image_updated_at,
@@ -39,10 +41,11 @@ _ENTRIES = sa.select(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """A cached image as it shall be.
+    """Requested properties of a new cached image.
 
-    :ivar beside: the volume that was made of the image: it will be of the same type, and beside it
-    :ivar progress: what its filling has to remember
+    :ivar beside: volume created from the image; the cached volume gets the same type and pool
+    :ivar size_gb: size of the cached volume
+    :ivar progress: initial progress of the download
     """
 
     image: images.Image
@@ -56,17 +59,21 @@ class Draft:
 @storage_db.retried
 def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bounds, owner: str,
           seconds: float) -> records.Claim | None:
-    """Write a cached image down whose volume is to be filled by a process instance; None: its pool
-    has no room, the image is cached already, or the cache would come to more than it may.
+    """Insert a cached image with its volume, whose data a process instance is to download.
 
-    :raises VolumeTypeNotFound, VolumeTypeChanged: its type has changed meanwhile
+    :param owner: the process instance
+    :param seconds: time until the deadline of the download
+    :returns: claim of the process instance on the download. None if the pool has not enough space,
+        the image is cached already, or the cache would exceed its bounds
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the volume type has changed in the meantime
     """
     pool, host = draft.beside.pool or '', records.host_of(draft.beside.pool)
     kind, volume_id = volume_types.get(database, draft.beside.volume_type_id), database.new_id()
     claim = records.Claim('volume', volume_id, 'download', 1, owner)
     try:
         with database.writer(storage_db.inserted(_volumes.c.id, volume_id)) as connection:
-            # First: others wait here, and then see what has become of this one.
+            # First statement, because concurrent transactions wait for this lock. They then see
+            # the new cached image when they check the bounds.
             if claims.take(connection, pool, draft.size_gb) is None:
                 return None
             volume_rows.insert(
@@ -93,10 +100,13 @@ def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bound
 @storage_db.retried
 def hold(database: storage_db.Database, claim: records.Claim, volume: records.Volume,
          image: images.Image) -> str | None:
-    """Let a volume that is being made be made of the cached volume of its image, which stays as it
-    is until then; its id, or None: there is none that can be used.
+    """Set the cached volume of an image as the source of a volume that is being created.
 
-    :raises StaleGeneration: another process has gone on with the new volume
+    The cached volume cannot be changed or deleted until the new volume is created.
+
+    :param claim: claim on the creation of the new volume
+    :returns: id of the cached volume; None if there is no usable one
+    :raises StaleGeneration: another process has continued the creation
     """
     host = records.host_of(volume.pool)
     which = (_cached.c.host == host, _cached.c.image_id == image.id)
@@ -119,9 +129,10 @@ def hold(database: storage_db.Database, claim: records.Claim, volume: records.Vo
 
 @storage_db.retried
 def release(database: storage_db.Database, claim: records.Claim) -> None:
-    """Let a volume that was to be made of a cached one be made otherwise.
+    """Remove the cached volume as the source of a volume, which is created in another way.
 
-    :raises StaleGeneration: another process has gone on with it
+    :param claim: claim on the creation of the new volume
+    :raises StaleGeneration: another process has continued the creation
     """
     with database.writer(lambda again: _source_of(
             again, claim.resource_id) is None) as connection:
@@ -129,17 +140,18 @@ def release(database: storage_db.Database, claim: records.Claim) -> None:
 
 
 def on_host(database: storage_db.Database, host: str | None) -> list[image_cache.Entry]:
-    """The cached images of a ``host@backend``."""
+    """Return the cached images of a ``host@backend``."""
     with database.reader() as connection:
         return _entries(connection, _cached.c.host == host)
 
 
 @storage_db.retried
 def failed(database: storage_db.Database, claim: records.Claim, seconds: float) -> bool:
-    """The volume of a cached image cannot be filled: it is to be removed, and its image is cached
-    no more. False: it is another volume, or nothing may be removed there now.
+    """Start the deletion of a cached volume whose download has failed, and of its cached image.
 
-    :raises StaleGeneration: another process went on with it
+    :param seconds: time until the deletion is attempted
+    :returns: False if the volume is not a cached volume, or its backend is frozen
+    :raises StaleGeneration: another process has continued the download
     """
     volume_id = claim.resource_id
     with database.writer(volume_rows.stepped(
@@ -160,7 +172,7 @@ def failed(database: storage_db.Database, claim: records.Claim, seconds: float) 
 
 @storage_db.retried
 def forget(database: storage_db.Database, volume_id: str) -> None:
-    """Let a volume be one like others, and its image be cached no more."""
+    """Delete the cached image of a volume, which is an ordinary volume from now on."""
     with database.writer() as connection:
         connection.execute(_cached.delete().where(_cached.c.volume_id == volume_id))
 

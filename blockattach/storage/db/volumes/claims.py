@@ -1,7 +1,7 @@
-"""Room on a pool that a volume's work has claimed beyond what the volume has: given away like the
-sizes of the volumes there, and given back when the work ends.
+"""Space on a pool that the work on a volume has claimed in addition to the size of the volume.
 
-Inside the transactions that move a volume only, under its lock.
+Claimed space counts as allocated on the pool, like the sizes of volumes, and is released when the
+work ends. Used only within transactions that change a volume, under the lock of the volume.
 """
 from typing import Any
 
@@ -16,9 +16,9 @@ from blockattach.storage.domain import records
 _volumes = models.volumes
 _pools = models.pools
 GIVEN = ((_volumes.c.pool, _volumes.c.size_gb), (_volumes.c.claimed_pool, _volumes.c.claimed_gb))
-"""What a live volume takes: on which pool, and how many GiB."""
+"""Pairs of columns of a live volume: a pool, and the space allocated there in GiB."""
 NONE: dict[str, Any] = {'claimed_pool': None, 'claimed_gb': None}
-"""The columns of a volume whose work has ended; the room is then the volume's, or given back."""
+"""Columns of a volume without claimed space."""
 _TAKE = statements.Statement(lambda dialect: _pools.update().where(
     _pools.c.name == statements.value('pool'), sa.or_(
         _pools.c.limit_gb.is_(None),
@@ -30,22 +30,29 @@ _GIVE = statements.Statement(lambda dialect: _pools.update().where(
 
 
 def take(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any] | None:
-    """Claim room on a pool; the columns that say so, or None: it has no room left."""
+    """Claim space on a pool.
+
+    :returns: columns of the volume; None if the pool has not enough space
+    """
     if _TAKE.change(connection, pool=pool, gb=gb) != 1:
         return None
     return {'claimed_pool': pool, 'claimed_gb': gb}
 
 
 def hold(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any]:
-    """Count what lies on a pool already as claimed, whatever is left there; the columns that say
-    so.
+    """Claim space for existing data on a pool, even beyond the limit of the pool.
+
+    :returns: columns of the volume
     """
     _GIVE.change(connection, pool=pool, gb=-gb)
     return {'claimed_pool': pool, 'claimed_gb': gb}
 
 
 def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
-    """Give back what a volume has claimed, if anything; the columns that say so."""
+    """Release the space that the work on a volume has claimed, if any.
+
+    :returns: columns of the volume to write
+    """
     if row.claimed_gb is None:
         return {}
     if row.claimed_pool is not None:
@@ -54,20 +61,25 @@ def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
 
 
 def release(connection: sa.Connection, pool: str, gb: int) -> None:
-    """Give back the room of a volume that has left a pool."""
+    """Release the space of a volume that has left a pool."""
     _GIVE.change(connection, pool=pool, gb=gb)
 
 
 def withdraw(connection: sa.Connection, database: storage_db.Database, row: Any) -> dict[str, Any]:
-    """The same as `give_back`, before the volume's work ends or changes: what a manager may have
-    made on another pool is removed, as work.
+    """Release claimed space as `give_back` does, and schedule the removal of data on that pool.
+
+    Called before the work on the volume ends or changes. A volume service may have created data on
+    the claimed pool, if that is not the pool of the volume.
+
+    :returns: columns of the volume to write
     """
     if row.claimed_pool not in (None, row.pool):
         now = work.find(connection, 'volume', row.id)
         if now is None or now.owner is None:
             leave(connection, database, row.id, row.claimed_pool)
         else:
-            # As long as that manager may be at it, the work is that manager's.
+            # The owner may still be writing to the pool. The removal is assigned to the owner
+            # until its deadline, so that no other process removes data at the same time.
             work.replace(connection, database, work.remains(row.id, row.claimed_pool, now.owner),
                          now.deadline, records.host_of(row.claimed_pool))
     return give_back(connection, row)
@@ -75,13 +87,16 @@ def withdraw(connection: sa.Connection, database: storage_db.Database, row: Any)
 
 def leave(connection: sa.Connection, database: storage_db.Database, volume_id: str,
           pool: str) -> None:
-    """Let what may be left of a volume on a pool be removed, as work."""
+    """Schedule the removal of data of a volume that may remain on a pool."""
     work.replace(connection, database, work.remains(volume_id, pool), work.PASSED,
                  records.host_of(pool))
 
 
 def pool_of(database: storage_db.Database, volume_id: str) -> str | None:
-    """The pool that has given a volume room besides, as one to which it moves; None: none has."""
+    """Return the pool on which the work on a volume has claimed space, or None if there is none.
+
+    For a migration this is the destination pool.
+    """
     with database.reader() as connection:
         return connection.execute(sa.select(_volumes.c.claimed_pool).where(
             _volumes.c.id == volume_id)).scalar_one_or_none()

@@ -1,7 +1,9 @@
-"""Volumes that become larger: each verb is one transaction under the volume's lock.
+"""Extension of volumes.
 
-A scheduler claims the room on the volume's own pool, the manager there makes the volume larger.
-What servers that use it must be informed of is work of its own: the volume is in use meanwhile.
+Each function that writes does so in one transaction under the lock of the volume. A scheduler
+claims the additional space on the pool of the volume, and the volume service extends the volume.
+The notification of the servers that use the volume is separate work, because the volume can be
+used in the meantime.
 """
 
 
@@ -28,14 +30,16 @@ _Event = volume_lifecycle.Event
 @storage_db.retried
 def start(database: storage_db.Database, volume: records.Judged, new_size: int, expected: str,
           lease_seconds: float, request_id: str | None = None) -> int:
-    """Write down that a volume shall be larger; no pool has been asked for the room yet.
+    """Start the extension of a volume. The space on the pool is not claimed yet.
 
-    :param expected: the status that it must have: available, or in-use
-    :returns: the volume's new generation
-    :raises InvalidInput: it is not smaller
-    :raises InvalidVolume: its status does not allow it
-    :raises QuotaExceeded, VolumeSizeExceedsLimit: the project may not have so much
-    :raises VolumeNotFound: the volume is gone, or of another project
+    :param new_size: in GiB
+    :param expected: status that the volume must have, available or in-use
+    :param lease_seconds: time after which the scheduler is asked again
+    :returns: new generation of the volume
+    :raises InvalidInput: the new size is not greater than the present size
+    :raises InvalidVolume: the status of the volume does not allow an extension
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the new size exceeds a quota of the project
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     volume_id = volume.id
     limits = quotas.limits(database, volume.project_id)
@@ -51,7 +55,7 @@ def start(database: storage_db.Database, volume: records.Judged, new_size: int, 
                 reason=f"Volume {volume_id} status must be '{ {'status': expected} }' to extend, "
                        f'currently {row.status}.')
         quotas.check_growth(connection, database, limits, row, new_size)
-        # It counts from now on, whichever pool has the room.
+        # The claimed size counts in the quota of the project from now on, before a pool is chosen.
         volume_rows.move(connection, database, row, _Event.EXTEND,
                          claimed_gb=new_size - row.size_gb)
         work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
@@ -64,10 +68,12 @@ def start(database: storage_db.Database, volume: records.Judged, new_size: int, 
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int, pool: str,
           gb: int) -> int | None:
-    """Claim the room that it needs besides, on its pool. A repeat finds it claimed.
+    """Claim the additional space of an extension on the pool of the volume.
 
-    :returns: the volume's generation from then on; None when the pool has no room left
-    :raises StaleGeneration: it is not waiting for room
+    :param gb: additional space in GiB
+    :returns: generation of the volume after the claim, which is unchanged if the space was claimed
+        before; None if the pool has not enough space
+    :raises StaleGeneration: the volume is not waiting for space
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, claimed_pool=pool)) as connection:
@@ -85,12 +91,12 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool: 
 @storage_db.retried
 def extended(database: storage_db.Database, held: records.Claim, notify_seconds: float | None,
              ) -> records.Claim | None:
-    """The backend has made it larger: what was claimed is the volume's now.
+    """Record that the backend has extended a volume. The claimed space now belongs to the volume.
 
-    :param notify_seconds: how long its owner may take to notify the servers that use it; None:
-        nobody notifies servers
-    :returns: what notifies them, its owner's already; None: no server uses it
-    :raises StaleGeneration: another process went on with it
+    :param notify_seconds: time for notifying the servers that use the volume; None if servers are
+        not to be notified
+    :returns: claim of the same owner on the notification; None if no server is to be notified
+    :raises StaleGeneration: another process has continued the extension
     """
     volume_id, generation = held.resource_id, held.generation
     with database.writer(volume_rows.stepped(
@@ -110,16 +116,16 @@ def extended(database: storage_db.Database, held: records.Claim, notify_seconds:
 
 
 def servers(database: storage_db.Database, volume_id: str) -> list[str]:
-    """The servers whose hosts have a volume connected."""
+    """Return the ids of the servers whose hosts have a volume connected."""
     with database.reader() as connection:
         return volume_queries.servers(connection, volume_id)
 
 
 def extension(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The act of making it larger."""
+    """Return the claim on the extension of a volume."""
     return records.Claim('volume', volume_id, 'extend', generation, owner)
 
 
 def notification(volume_id: str, owner: str | None = None) -> records.Claim:
-    """That the servers which use a volume are notified of its size."""
+    """Return the claim on notifying the servers that use a volume of its new size."""
     return records.Claim('volume', f'{volume_id}@servers', 'notify', 0, owner)

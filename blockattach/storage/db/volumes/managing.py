@@ -1,8 +1,8 @@
-"""Volumes that are taken from storage which lies on a pool already: each verb is one transaction
-under the volume's lock.
+"""Manage operations: existing storage on a pool becomes a volume.
 
-A volume that is managed has no size until its manager has looked: what lies there counts as
-claimed on the pool from then on, and as the volume's once it is the volume's.
+Each function that writes does so in one transaction. The size of the volume is 0 until the volume
+service has looked at the storage. The size then counts as claimed on the pool, and becomes the
+size of the volume at the end of the operation.
 """
 import dataclasses
 import logging
@@ -29,7 +29,11 @@ _Event = volume_lifecycle.Event
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """A volume as it was asked for. ``reference`` is what its bytes are called on the pool."""
+    """Requested properties of a managed volume.
+
+    :ivar kind: volume type for which the request was authorized
+    :ivar reference: name of the existing storage on the pool
+    """
 
     project_id: str
     user_id: str
@@ -48,10 +52,12 @@ class Draft:
 @storage_db.retried
 def start(database: storage_db.Database, draft: Draft,
           lease_seconds: float) -> records.Volume:
-    """Write down that something on a pool shall be a volume; nothing has been asked there yet.
+    """Insert a volume with the work of managing existing storage. The backend is not called yet.
 
-    :raises VolumeTypeNotFound, VolumeTypeChanged: its type is not what it was
-    :raises QuotaExceeded: its project has as many volumes as it may
+    :param lease_seconds: time after which the scheduler is asked again
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the volume type has changed since the request
+        was authorized
+    :raises QuotaExceeded: the project has reached its quota of volumes
     """
     volume_id = database.new_id()
     limits = volume_rows.limits(database, draft.project_id)
@@ -74,10 +80,13 @@ def start(database: storage_db.Database, draft: Draft,
 
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int) -> int:
-    """Its pool will do; what it has there already needs no room.
+    """Record that the scheduler accepts the pool of a volume that is being managed.
 
-    :returns: its generation from then on; as it was, where a manager has begun
-    :raises StaleGeneration: it is not being managed
+    No space is claimed, because the storage exists already.
+
+    :returns: generation of the volume after the claim, which is unchanged if a volume service has
+        claimed the operation already
+    :raises StaleGeneration: the volume is not being managed
     """
     with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
@@ -90,11 +99,13 @@ def claim(database: storage_db.Database, volume_id: str, generation: int) -> int
 
 @storage_db.retried
 def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> None:
-    """Its manager has seen how large it is: from now on that counts on the pool, and in the
-    project. A repeat finds it counted.
+    """Record the size of the storage that is being managed, as seen by the volume service.
 
-    :raises QuotaExceeded, VolumeSizeExceedsLimit: the project may not have so much
-    :raises StaleGeneration: another process went on with it
+    From now on the size counts on the pool and in the quota of the project. A repeated call
+    changes nothing.
+
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the size exceeds a quota of the project
+    :raises StaleGeneration: another process has continued the operation
     """
     volume = volume_queries.get_bare(database, held.resource_id)
     limits = quotas.limits(database, volume.project_id)
@@ -111,5 +122,5 @@ def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> N
 
 
 def management(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The act of taking it over."""
+    """Return the claim on a manage operation of a volume."""
     return records.Claim('volume', volume_id, 'manage', generation, owner)

@@ -1,4 +1,4 @@
-"""Whether a volume may go elsewhere or get another type now: judged under its lock."""
+"""Rules for the migration and the retype of a volume, checked under the lock of the volume."""
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,9 +21,10 @@ _IN_USE = volume_lifecycle.RANK_STATUSES[volume_lifecycle.ATTACHED_RANK].status
 
 
 def check_migration(connection: sa.Connection, row: Any, destination: str) -> None:
-    """Return if a volume may go to another backend.
+    """Raise InvalidVolume if a volume cannot be migrated to a destination.
 
-    :raises InvalidVolume: it may not
+    :param row: row of the locked volume
+    :param destination: ``host@backend``, or the name of a pool
     """
     if row.own_status == _AVAILABLE and row.lowest_rank is not None:
         raise errors.InvalidVolume(
@@ -44,9 +45,11 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
 
 
 def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) -> None:
-    """Return if a volume may get another type; one in use if its attachments do not see that.
+    """Raise InvalidVolume if the type of a volume cannot be changed.
 
-    :raises InvalidVolume: it may not
+    The type of a volume in use can be changed only if its attachments are not affected.
+
+    :param row: row of the locked volume
     """
     if row.own_status != _AVAILABLE or row.status not in (_AVAILABLE, _IN_USE) \
             or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == kind.id:
@@ -71,7 +74,7 @@ def _mode(kind: records.VolumeType) -> str:
 
 def _is_unseen(connection: sa.Connection, row: Any, own: records.VolumeType,
                kind: records.VolumeType) -> bool:
-    """Whether what attachments depend on stays as it is."""
+    """Return True if a retype changes nothing that attachments depend on."""
     now = {name: getattr(row, name) for name in volume_types.columns_of(own)}
     if now | {'volume_type_id': kind.id} != volume_types.columns_of(kind) \
             or own.encryption != kind.encryption:
@@ -83,5 +86,8 @@ def _is_unseen(connection: sa.Connection, row: Any, own: records.VolumeType,
 
 
 def may_leave(connection: sa.Connection, row: Any) -> bool:
-    """Whether its bytes may be moved: nobody uses them, and nothing hangs on them."""
+    """Return True if the data of a locked volume may be moved to another backend.
+
+    The volume has no attachments, no snapshots, is not a cached image, and is not being copied.
+    """
     return row.lowest_rank is None and not any(snapshot_rows.dependants(connection, row.id))

@@ -1,9 +1,10 @@
-"""Volumes that go to another backend, or get another type: each verb is one transaction under the
-volume's lock.
+"""Migrations and retypes of volumes.
 
-A scheduler claims the room on a pool, the manager there copies the bytes; until the row names that
-pool, the volume is where it was, whole. What is then left on either pool is removed as work of its
-own. A type for which the volume may stay where it is needs no manager.
+Each function that writes does so in one transaction under the lock of the volume. A scheduler
+claims the space on the destination pool, and the volume service of that pool copies the data.
+Until the row names the destination pool, the complete volume is on its former pool. Data that then
+remain on the other pool are removed by separate work. A retype after which the volume can stay on
+its pool needs no volume service.
 """
 import dataclasses
 import logging
@@ -34,9 +35,10 @@ _MOVING = (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retyping:
-    """The type that a volume shall have, as it was judged.
+    """Requested retype of a volume.
 
-    :ivar may_move: whether another backend may take the volume, if its own one cannot
+    :ivar kind: new volume type, for which the request was authorized
+    :ivar may_move: True if the volume may be migrated when its own backend does not meet the type
     """
 
     kind: records.VolumeType
@@ -46,13 +48,15 @@ class Retyping:
 @storage_db.retried
 def migrate(database: storage_db.Database, volume: records.Judged, destination: str, lock: bool,
             lease_seconds: float, request_id: str | None = None) -> int:
-    """Write down that a volume shall go to another backend; nothing has been asked of any yet.
+    """Start the migration of a volume. No backend is called yet.
 
     :param destination: ``host@backend``, or the name of a pool
-    :param lock: clients see it in maintenance meanwhile
-    :returns: the volume's new generation
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: its status, its attachments, its snapshots or its place do not allow it
+    :param lock: True to show the volume in maintenance during the migration
+    :param lease_seconds: time after which the scheduler is asked again
+    :returns: new generation of the volume
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the status, the attachments, the snapshots or the backend of the volume
+        do not allow the migration
     """
     volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
@@ -70,44 +74,46 @@ def migrate(database: storage_db.Database, volume: records.Judged, destination: 
 
 
 @storage_db.retried
-def retype(database: storage_db.Database, volume: records.Judged, wanted: Retyping,
+def retype(database: storage_db.Database, volume: records.Judged, retyping: Retyping,
            lease_seconds: float, request_id: str | None = None) -> int:
-    """Write down that a volume shall have another type; it has the one that it had until then.
+    """Start the retype of a volume, which keeps its present type until the retype ends.
 
-    :returns: the volume's new generation
-    :raises InvalidVolume: its status or its attachments do not allow it
-    :raises VolumeTypeNotFound, VolumeTypeChanged: the type is not what was judged
-    :raises QuotaExceeded: the project may not have so much of the type
-    :raises VolumeNotFound: the volume is gone, or of another project
+    :param lease_seconds: time after which the scheduler is asked again
+    :returns: new generation of the volume
+    :raises InvalidVolume: the status or the attachments of the volume do not allow the retype
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the type has changed since the request was
+        authorized
+    :raises QuotaExceeded: the project has reached a quota of the type
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     volume_id = volume.id
     limits = quotas.limits(database, volume.project_id)
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
         row = volume_rows.lock_judged(connection, volume)
-        # Before the first plain read, after which MariaDB shows no commit of others.
+        # Before the first plain read, after which MariaDB shows no commits of other transactions.
         quotas.lock(connection, row.project_id)
-        volume_types.hold(connection, wanted.kind)
-        quotas.check_retype(connection, database, limits, row, wanted.kind.id)
-        move_rules.check_retype(connection, row, wanted.kind)
+        volume_types.hold(connection, retyping.kind)
+        quotas.check_retype(connection, database, limits, row, retyping.kind.id)
+        move_rules.check_retype(connection, row, retyping.kind)
         volume_rows.move(connection, database, row, _Event.RETYPE)
         work.begin(connection, database, act(volume_id, 'retype', row.generation + 1),
                    lease_seconds, request_id=request_id, project_id=row.project_id, progress={
-                       'type_id': wanted.kind.id, 'specs': dict(wanted.kind.extra_specs),
-                       'encrypted': wanted.kind.encryption is not None,
-                       'moves': wanted.may_move and move_rules.may_leave(connection, row)})
+                       'type_id': retyping.kind.id, 'specs': dict(retyping.kind.extra_specs),
+                       'encrypted': retyping.kind.encryption is not None,
+                       'moves': retyping.may_move and move_rules.may_leave(connection, row)})
     log.step(LOG, 'Retyping volume', volume_id=volume_id,
-             volume_type_id=wanted.kind.id)
+             volume_type_id=retyping.kind.id)
     return int(row.generation) + 1
 
 
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int, pool: str,
           service_uuid: str | None) -> int | None:
-    """Claim the room of the whole volume on another pool.
+    """Claim the space of the whole volume on the destination pool.
 
-    :returns: the volume's new generation; None when the pool has no room left
-    :raises StaleGeneration: it is not waiting for a pool
+    :returns: new generation of the volume; None if the pool has not enough space
+    :raises StaleGeneration: the volume is not waiting for a pool
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, claimed_pool=pool)) as connection:
@@ -131,13 +137,16 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool: 
 def unclaim(database: storage_db.Database, volume_id: str, generation: int, lease_seconds: float,
             held: records.Claim | None = None, tried: bool = True,
             say: work.Say = work.silent) -> int:
-    """Give the claimed room back; the volume waits for another pool, and what a manager may have
-    made on this one is removed.
+    """Release the claimed space on the destination pool, so that the volume waits for another one.
 
-    :param held: only if that owner has the work; None: whichever has it
-    :param tried: False: the pool may be chosen again, unless a manager has taken it on
-    :returns: the volume's generation from then on; nothing claimed: the same
-    :raises StaleGeneration: another process has gone on with it
+    Data that the volume service may have created on the pool are removed later.
+
+    :param held: claim that must be valid; None for a claim of any owner
+    :param tried: True to exclude the pool from further scheduling. With False, the pool is
+        excluded only if a volume service has claimed the work
+    :param say: writes the user message in the same transaction
+    :returns: new generation of the volume, which is unchanged if no space was claimed
+    :raises StaleGeneration: another process has continued the work
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, claimed_pool=None)) as connection:
@@ -160,11 +169,13 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
 
 @storage_db.retried
 def moved(database: storage_db.Database, held: records.Claim) -> None:
-    """Another backend has all its bytes: the volume is there from now on, and has its type. What
-    is left where it was is removed as work.
+    """Record that the data of a volume are on the destination pool, which is its pool from now on.
 
-    :raises StaleGeneration: another process went on with it; what was made must be removed
-    :raises VolumeTypeNotFound, VolumeTypeChanged: its new type is not what was judged
+    A retyped volume gets its new type. The data on the former pool are removed by separate work.
+
+    :raises StaleGeneration: another process has continued the work; the caller must remove the
+        copied data
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the new type has changed since the request
     """
     volume_id, generation = held.resource_id, held.generation
     with database.writer(volume_rows.stepped(
@@ -187,10 +198,11 @@ def moved(database: storage_db.Database, held: records.Claim) -> None:
 
 @storage_db.retried
 def retyped(database: storage_db.Database, volume_id: str, generation: int) -> int:
-    """Its own pool does what the new type asks for: the volume has it.
+    """Give a volume its new type, because its own pool meets the requirements of the type.
 
-    :returns: the volume's new generation
-    :raises StaleGeneration: it is not waiting for a pool
+    :returns: new generation of the volume
+    :raises StaleGeneration: the volume is not waiting for a pool
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the new type has changed since the request
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
@@ -205,13 +217,19 @@ def retyped(database: storage_db.Database, volume_id: str, generation: int) -> i
 
 
 def act(volume_id: str, verb: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The act: ``migrate``, or ``retype``."""
+    """Return the claim on the migration or the retype of a volume.
+
+    :param verb: ``migrate`` or ``retype``
+    """
     return records.Claim('volume', volume_id, verb, generation, owner)
 
 
 def _hold_type(connection: sa.Connection, held: records.Claim,
                ) -> tuple[Mapping[str, Any], records.VolumeType | None]:
-    """What the act remembers, and the type that the volume gets, if any, kept as it is."""
+    """Return the progress of the work, and the new type of the volume, which is locked.
+
+    The type is None for a migration.
+    """
     # A locking read: after a plain one, MariaDB would show the type as it was at that time.
     found = work.find(connection, held.noun, held.resource_id, locked=True)
     progress = {} if found is None else rows.from_json(found.progress)

@@ -1,4 +1,4 @@
-"""Further input of the scheduler, besides a request and the pools, in one transaction."""
+"""Input of the scheduler about a volume, besides the pools."""
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,7 +28,7 @@ _NAMES = {
     'project_id': _volumes.c.project_id, 'user_id': _volumes.c.user_id,
     'volume_type_id': _volumes.c.volume_type_id,
 }
-"""What expressions of backends know of a volume (``volume.``), besides what the request says."""
+"""Columns that the expressions of backends can use (``volume.``), besides those of the request."""
 
 
 def _pool_of(table: sa.FromClause, which: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
@@ -48,9 +48,9 @@ _FACTS = statements.Statement(lambda dialect: volume_rows.with_limits(sa.select(
 
 
 def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Facts:
-    """The facts on one volume; the host of a server is not among them.
+    """Return the facts about a volume, read in one transaction, without the host of a server.
 
-    :param count: also count the volumes of each pool
+    :param count: True to count the volumes of each pool
     :raises VolumeNotFound: there is no such live volume
     """
     with database.reader() as connection:
@@ -58,7 +58,7 @@ def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Fa
                            refusal=messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
         if row is None:
             raise errors.VolumeNotFound(volume_id=volume_id)
-        # One that is there already was placed by its hints.
+        # The scheduler hints apply only to the creation of a volume.
         is_made = row.verb not in (None, 'create')
         hints = {} if is_made else rows.from_json(row.scheduler_hints) or {}
         return pools.Facts(
@@ -75,9 +75,9 @@ def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Fa
 
 def of_new(database: storage_db.Database, volume_type_id: str, project_id: str | None,
            user_id: str | None, count: bool) -> pools.Facts:
-    """The facts on a volume that is not there.
+    """Return the facts about a volume that does not exist.
 
-    :param count: also count the volumes of each pool
+    :param count: True to count the volumes of each pool
     :raises VolumeTypeNotFound: there is no such type
     """
     specs = models.qos_specs
@@ -96,7 +96,7 @@ def of_new(database: storage_db.Database, volume_type_id: str, project_id: str |
 
 
 def request(database: storage_db.Database, volume_id: str) -> pools.VolumeRequest:
-    """What a volume asks of a pool, as its row and its type are now.
+    """Return the requirements of a volume on a pool, as its row and its type are now.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -118,7 +118,7 @@ def _progress(row: Any) -> dict[str, Any]:
 
 
 def forget_refusal(database: storage_db.Database, volume_id: str) -> None:
-    """Remove the user message that no pool will do: it was too early."""
+    """Delete the user message that no pool is suitable, which was premature."""
     messages.delete(database, messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
 
 
@@ -128,13 +128,16 @@ def _named(hints: dict[str, Any]) -> set[str]:
 
 
 def _placed(connection: sa.Connection, project_id: str, ids: Iterable[str]) -> dict[str, str]:
-    """Of one project only: where those of others are is nobody's business."""
-    wanted = list(ids)
-    if not wanted:
+    """Return the pools of live volumes by id.
+
+    Volumes of other projects are left out, because a project must not learn their pools.
+    """
+    volume_ids = list(ids)
+    if not volume_ids:
         return {}
     return {row.id: row.pool for row in connection.execute(
         sa.select(_volumes.c.id, _volumes.c.pool).where(
-            _volumes.c.id.in_(wanted), volume_rows.LIVE,
+            _volumes.c.id.in_(volume_ids), volume_rows.LIVE,
             _volumes.c.project_id == project_id, _volumes.c.pool.is_not(None)))}
 
 

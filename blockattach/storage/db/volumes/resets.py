@@ -1,4 +1,4 @@
-"""What an administrator says of a volume: one transaction under the volume's lock."""
+"""Resets of the status of a volume, by an administrator or after a forced detach."""
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ _Own = volume_lifecycle.OwnStatus
 
 def reset_facts(database: storage_db.Database, volume_id: str, requested: reset_rule.Requested,
                 ) -> reset_rule.Facts:
-    """The input of the rule for a reset now; nothing is written.
+    """Return the present input of the reset rule, without writing anything.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -35,10 +35,10 @@ def reset_facts(database: storage_db.Database, volume_id: str, requested: reset_
 @storage_db.retried
 def reset_status(database: storage_db.Database, volume: records.Judged,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the volume's own status, and what is said of its migration, unless the rule refuses.
+    """Reset the own status and the migration status of a volume, unless the rule refuses.
 
-    :returns: the input of the rule; where it refuses, nothing was written
-    :raises VolumeNotFound: the volume is gone, or of another project
+    :returns: input of the rule; if the rule refuses, nothing was written
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     with database.writer() as connection:
         row = volume_rows.lock_judged(connection, volume)
@@ -53,7 +53,7 @@ def reset_status(database: storage_db.Database, volume: records.Judged,
         if requested.status is not None:
             if facts.is_derived and requested.status == facts.from_attachments \
                     and row.detach_announced:
-                # The detaches that were announced will not come.
+                # The reset withdraws announced detaches, which will not take place.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
                 row = volume_rows.lock_judged(connection, volume)
             volume_rows.move(connection, database, row, _Event.RESET, facts.own_status_then)

@@ -1,8 +1,8 @@
-"""The snapshot's row as a lock, the one place that writes its status, and what happens to the
-snapshots of a volume with it.
+"""Lock of a snapshot, and the only code that writes the status of a snapshot.
 
-Inside the transactions of `blockattach.storage.db.snapshots` and `blockattach.storage.db.volumes`
-only. Where a volume and its snapshots are locked, the volume comes first.
+Also the changes of snapshots together with their volume. Used only within the transactions of
+`blockattach.storage.db.snapshots` and `blockattach.storage.db.volumes`. Lock order: volume,
+snapshots.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _Status = snapshots.Status
 _Event = snapshots.Event
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
 LIVE = models.live(_rows)
-"""Snapshots that are not gone."""
+"""Condition for snapshots that are not deleted."""
 _DEPENDANTS = statements.Statement(lambda dialect: sa.select(
     sources.is_copied(_volumes.c.id).label('is_copied'),
     sa.exists().where(_rows.c.volume_id == _volumes.c.id, LIVE).label('has_snapshots'),
@@ -38,8 +38,11 @@ _DEPENDANTS = statements.Statement(lambda dialect: sa.select(
 
 
 class Dependants(NamedTuple):
-    """What depends on the bytes of a volume: one that is being made of it, live snapshots, and
-    those that will be made of the image which it holds.
+    """Dependants on the data of a volume.
+
+    :ivar is_copied: True if another volume is being created from the volume
+    :ivar has_snapshots: True if the volume has live snapshots
+    :ivar is_cached: True if the volume is a cached image, from which volumes may be created
     """
 
     is_copied: bool
@@ -48,9 +51,9 @@ class Dependants(NamedTuple):
 
 
 def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
-    """Lock a live snapshot's row until the transaction ends.
+    """Lock the row of a live snapshot until the transaction ends.
 
-    :raises SnapshotNotFound: there is none
+    :raises SnapshotNotFound: there is no such live snapshot
     """
     row = await_others(connection, snapshot_id)
     if row is None or row.deleted:
@@ -71,8 +74,8 @@ def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any
 def lock_at(connection: sa.Connection, snapshot_id: str, generation: int | None) -> sa.Row[Any]:
     """Lock a live snapshot that has not changed since a generation.
 
-    :param generation: None: any
-    :raises StaleGeneration: another process has changed the snapshot, or it is deleted
+    :param generation: None for any generation
+    :raises StaleGeneration: another process has changed the snapshot, or the snapshot is deleted
     """
     row = await_others(connection, snapshot_id)
     if row is None or row.deleted or generation not in (None, row.generation):
@@ -81,24 +84,28 @@ def lock_at(connection: sa.Connection, snapshot_id: str, generation: int | None)
 
 
 def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | None:
-    """The row, live or not, once the holder of its lock has ended; None: there has never been one.
-    """
+    """Lock the row of a snapshot, live or deleted, and return it, or None if there is no row."""
     return connection.execute(
         _rows.select().where(_rows.c.id == snapshot_id).with_for_update()).one_or_none()
 
 
 def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
-    """Whether a snapshot has these values; for verbs that lost the connection with its lock."""
+    """Return True if a snapshot has the given values, after waiting for its lock.
+
+    Used to check the outcome of a commit after the connection was lost.
+    """
     return rows.holds(await_others(connection, snapshot_id), values)
 
 
 def move(connection: sa.Connection, database: storage_db.Database, row: Any, event: _Event,
          chosen: _Status | None = None, **values: Any) -> _Status:
-    """Let an event happen to a snapshot: its status moves as the lifecycle says, and its
-    generation is raised.
+    """Apply an event to a locked snapshot: change its status and raise its generation.
 
-    :param chosen: as `snapshots.next_status`
-    :raises InvalidSnapshot: the snapshot is not where that can happen
+    :param chosen: see `snapshots.next_status`
+    :param values: further columns to write
+    :returns: the new status
+    :raises InvalidSnapshot: the status does not allow the event
+    :raises RetryRequest: the row has changed since it was read
     """
     status = snapshots.next_status(row.status, event, chosen)
     now = database.clock.utcnow()
@@ -126,14 +133,14 @@ def claim(connection: sa.Connection, row: Any) -> None:
 
 
 def dependants(connection: sa.Connection, volume_id: str) -> Dependants:
-    """What depends on a locked volume; one statement, after that of the lock."""
+    """Return the dependants of a locked volume, with one statement."""
     return Dependants(*_DEPENDANTS.first(connection, volume_id=volume_id))
 
 
 def keep_cached(connection: sa.Connection, volume_id: str) -> None:
-    """Before a locked volume may have other bytes.
+    """Raise InvalidVolume if a locked volume is a cached image that is being copied.
 
-    :raises InvalidVolume: a volume is being made of the image which it holds
+    Called before the data of the volume may change.
     """
     found = dependants(connection, volume_id)
     if found.is_cached and found.is_copied:
@@ -144,12 +151,15 @@ def keep_cached(connection: sa.Connection, volume_id: str) -> None:
 
 def delete_with(connection: sa.Connection, database: storage_db.Database, volume_id: str,
                 force: bool, project_id: str | None) -> dict[str, str]:
-    """Let the snapshots of a locked volume be removed with it: the volume's work does that.
+    """Start the deletion of the snapshots of a locked volume together with the volume.
 
-    :param force: whatever their statuses are
-    :param project_id: those of other projects prevent it; None: they do not
-    :returns: what each was before, by id
-    :raises InvalidSnapshot: one of them prevents it
+    The work of deleting the volume deletes the snapshots as well.
+
+    :param force: delete snapshots in any status
+    :param project_id: project that must own all the snapshots; None for any projects
+    :returns: status of each snapshot before the deletion, by id
+    :raises InvalidSnapshot: a snapshot belongs to another project, has a status that does not
+        allow the deletion, or is being copied or managed
     """
     found = _locked(connection, volume_id)
     for row in found:
@@ -170,21 +180,25 @@ def delete_with(connection: sa.Connection, database: storage_db.Database, volume
 
 def keep(connection: sa.Connection, database: storage_db.Database, volume_id: str,
          was: Mapping[str, str]) -> None:
-    """The snapshots of a locked volume are not removed with it: they are what they were."""
+    """Cancel the deletion of snapshots together with their locked volume.
+
+    :param was: status of each snapshot before the deletion, by id
+    """
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_CANCELLED, snapshots.settled(was[row.id]))
 
 
 def cannot_delete_with(connection: sa.Connection, database: storage_db.Database,
                        volume_id: str) -> None:
-    """The backend refused for good to remove a locked volume, or one of these."""
+    """Record that the backend permanently refused to delete a volume or one of its snapshots."""
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_FAILED)
 
 
 def derive_work(connection: sa.Connection, database: storage_db.Database, volume: Any) -> None:
-    """Let each snapshot of a locked volume have the work that its status says, and no other: an
-    operator's repair.
+    """Repair the work on the snapshots of a locked volume according to their statuses.
+
+    Missing work is inserted, and other work is ended. Used by a command for operators.
     """
     for row in _locked(connection, volume.id):
         verb = {_Status.CREATING: 'create', _Status.DELETING: 'delete'}.get(_Status(row.status))
@@ -197,10 +211,9 @@ def derive_work(connection: sa.Connection, database: storage_db.Database, volume
 
 
 def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
-    """Return if nothing is being made from a locked snapshot, nor itself taken from others, whose
-    bytes are not removed meanwhile.
+    """Raise InvalidSnapshot if a locked snapshot is being copied to a volume or being managed.
 
-    :raises InvalidSnapshot: a volume is, or it is
+    The data of such a snapshot must not be removed.
     """
     at_work = work.find(connection, 'snapshot', snapshot_id)
     if at_work is not None and at_work.verb == 'manage':
@@ -215,7 +228,7 @@ def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
 
 def work_on(snapshot_id: str, generation: int, verb: str = 'delete',
             owner: str | None = None) -> records.Claim:
-    """An act on a snapshot."""
+    """Return the claim on work on a snapshot."""
     return records.Claim('snapshot', snapshot_id, verb, generation, owner)
 
 
@@ -224,5 +237,5 @@ def _of(volume_id: str) -> sa.Select[Any]:
 
 
 def _locked(connection: sa.Connection, volume_id: str) -> Sequence[sa.Row[Any]]:
-    """In one order, as others may lock them too."""
+    """Lock the live snapshots of a volume, sorted by id to avoid deadlocks, and return them."""
     return connection.execute(_of(volume_id).order_by(_rows.c.id).with_for_update()).all()

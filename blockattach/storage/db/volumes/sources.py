@@ -1,8 +1,9 @@
-"""What volumes are made of: volumes and snapshots, kept as they are while that goes on.
+"""Sources of volumes: volumes and snapshots that stay unchanged while they are copied.
 
-A verb that makes a volume of another one locks that one first, as does a verb that would change or
-end what is copied: `blockattach.storage.db.volumes.snapshot_rows.dependants` and
-`is_snapshot_copied` say under that lock whether it must wait.
+A function that creates a volume from a source locks the source first. A function that changes or
+deletes a possible source locks it as well. Under that lock, it checks by
+`blockattach.storage.db.volumes.snapshot_rows.dependants` or `is_snapshot_copied` whether the
+source is being copied.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +25,11 @@ _image = models.volume_image_metadata
 _CREATING = volume_lifecycle.OwnStatus.CREATING.value
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
 _source = sa.alias(_volumes, 'source')
-# Of one that is gone the own status says so.
+# Needs no condition for live volumes, because the own status of a deleted volume is not creating.
 _copy = sa.alias(_volumes, 'copy')
 IS_COPY = sa.and_(_volumes.c.own_status == _CREATING, sa.or_(
     _volumes.c.source_volid.is_not(None), _volumes.c.snapshot_id.is_not(None)))
-"""Of a volume's row: whether it is being made of something."""
+"""Condition for volumes that are being created from a source."""
 SOURCE_POOL = sa.func.coalesce(
     sa.select(_source.c.pool).where(
         _source.c.id == _volumes.c.source_volid, _source.c.deleted == sa.false(),
@@ -36,26 +37,28 @@ SOURCE_POOL = sa.func.coalesce(
     sa.select(_snapshots.c.pool).where(
         _snapshots.c.id == _volumes.c.snapshot_id, models.live(_snapshots),
         _snapshots.c.status != _DELETING).scalar_subquery())
-"""Where that is, unless it is gone, or on its way out."""
+"""Pool of the source of a volume; NULL if the source is deleted or being deleted."""
 
 
 def snapshot(database: storage_db.Database, snapshot_id: str) -> sources.Source:
-    """A live snapshot as a source.
+    """Return a live snapshot as a source.
 
-    :raises SnapshotNotFound: there is none
+    :raises SnapshotNotFound: there is no such live snapshot
     """
     with database.reader() as connection:
         return _source_of(_snapshot(connection, _snapshots.select(), snapshot_id))
 
 
 def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Mapping[str, Any]:
-    """Keep a source as it is until the transaction ends; before its other statements.
+    """Lock a source until the transaction ends, before the other statements of the transaction.
 
-    :returns: the columns of the row of a volume of that size that is made of it
+    :param size_gb: size of the new volume
+    :returns: columns of the new volume that depend on the source
     :raises VolumeNotFound, SnapshotNotFound: the source is deleted, or has changed its project
         since the request was authorized
     :raises VolumeTypeChanged: the type of the source has changed since the request was authorized
-    :raises InvalidVolume, InvalidSnapshot, InvalidInput:
+    :raises InvalidVolume: the source is being migrated
+    :raises InvalidVolume, InvalidSnapshot, InvalidInput: see
         `blockattach.storage.domain.sources.check`
     """
     if source.snapshot_id is None:
@@ -67,7 +70,8 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
         volume_rows.claim(connection, row)
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:
-        # Reads that lock: after any other one MariaDB shows the type as it was by then.
+        # Locking reads. After a plain read, MariaDB would show the volume type, which is read
+        # later in this transaction, as it was at the time of the plain read.
         row = connection.execute(_volumes.select().where(
             _volumes.c.id == source.volume_id).with_for_update(read=True)).one()
         found = _snapshot(connection, _snapshots.select().with_for_update(), source.snapshot_id)
@@ -81,7 +85,7 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
 
 
 def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str) -> None:
-    """Give a new volume what is known of the image that its source was made from."""
+    """Copy the image metadata of a source to a new volume."""
     connection.execute(_image.insert().from_select(
         ['volume_id', 'key', 'value'],
         sa.select(sa.literal(volume_id), _image.c.key, _image.c.value).where(
@@ -89,12 +93,12 @@ def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str
 
 
 def is_copied(volume_id: sa.ColumnElement[str]) -> sa.Exists:
-    """Whether a volume is being made of this one."""
+    """Return the condition that another volume is being created from a volume."""
     return sa.exists().where(_copy.c.source_volid == volume_id, _copy.c.own_status == _CREATING)
 
 
 def is_snapshot_copied(connection: sa.Connection, snapshot_id: str) -> bool:
-    """Whether a volume is being made of this snapshot, whose row is locked."""
+    """Return True if a volume is being created from a locked snapshot."""
     return connection.execute(sa.select(_copy.c.id).where(
         _copy.c.snapshot_id == snapshot_id, _copy.c.own_status == _CREATING,
     ).limit(1)).first() is not None

@@ -1,4 +1,4 @@
-"""What is known of things that lie on backends: reads only."""
+"""Queries for manage operations, by the names of existing storage on backends."""
 import uuid
 from collections.abc import Collection
 
@@ -16,18 +16,18 @@ _AT_ONCE = 500
 
 
 def claimed(database: storage_db.Database, held: records.Claim) -> managing.Managed:
-    """The volume that shall be managed, with what is known of it.
+    """Return the volume of a manage operation.
 
-    :raises StaleGeneration: its owner has lost it
+    :raises StaleGeneration: the owner has lost the claim on the operation
     """
     found = volume_queries.claimed(database, held)
     return managing.Managed(found.volume, found.progress['reference'], found.claimed_gb)
 
 
 def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
-    """Return if what is called so is not this service's.
+    """Raise BackendRefused if the storage with a name is managed by this service already.
 
-    :raises BackendRefused: it is
+    :param noun: ``volume`` or ``snapshot``
     """
     by_name = managing.ids([name], noun)
     if live_ids(database, by_name.values(), noun):
@@ -36,14 +36,15 @@ def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
 
 
 def live_ids(database: storage_db.Database, ids: Collection[str], noun: str) -> set[str]:
-    """Which of these are ids of live volumes, or of live snapshots.
+    """Return the given ids that are ids of live volumes, or of live snapshots.
 
     :param noun: ``volume`` or ``snapshot``
     """
     table = models.volumes if noun == 'volume' else models.snapshots
-    wanted, living = sorted({str(uuid.UUID(one)) for one in ids}), set()
+    candidates, live = sorted({str(uuid.UUID(text)) for text in ids}), set()
     with database.reader() as connection:
-        for first in range(0, len(wanted), _AT_ONCE):
-            living |= set(connection.execute(sa.select(table.c.id).where(
-                table.c.id.in_(wanted[first:first + _AT_ONCE]), models.live(table))).scalars())
-    return living
+        for first in range(0, len(candidates), _AT_ONCE):
+            live |= set(connection.execute(sa.select(table.c.id).where(
+                table.c.id.in_(candidates[first:first + _AT_ONCE]),
+                models.live(table))).scalars())
+    return live

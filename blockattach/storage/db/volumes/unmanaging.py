@@ -1,4 +1,4 @@
-"""Volumes that are left to their backend: each verb is one transaction under the volume's lock."""
+"""Start of unmanage operations, after which the storage of a volume stays on its backend."""
 
 
 import logging
@@ -22,11 +22,14 @@ _Event = volume_lifecycle.Event
 @storage_db.retried
 def start(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
           request_id: str | None = None) -> records.Claim | None:
-    """Begin to leave a volume to its backend.
+    """Start to unmanage a volume, in one transaction under the lock of the volume.
 
-    :returns: the work; None: no backend has it, and it is gone
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: its status, its attachments or its snapshots do not allow it
+    :returns: claim on the work, without an owner; None if no backend has the volume, which is then
+        deleted already
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidInput: the volume is encrypted
+    :raises InvalidVolume: the status of the volume does not allow unmanaging, the volume has
+        attachments or snapshots, is a cached image, or is being copied
     """
     volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
@@ -43,14 +46,14 @@ def start(database: storage_db.Database, volume: records.Judged, lease_seconds: 
             volume_rows.remove(connection, database, row, _Event.DISCARD)
             return None
         volume_rows.move(connection, database, row, _Event.UNMANAGE)
-        wanted = unmanagement(volume_id, row.generation + 1)
-        work.begin(connection, database, wanted, lease_seconds, records.host_of(row.pool),
+        claim = unmanagement(volume_id, row.generation + 1)
+        work.begin(connection, database, claim, lease_seconds, records.host_of(row.pool),
                    request_id=request_id, project_id=row.project_id,
                    progress={'was': row.own_status})
     log.step(LOG, 'Unmanaging volume', volume_id=volume_id, pool=row.pool)
-    return wanted
+    return claim
 
 
 def unmanagement(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The act of leaving it to its backend."""
+    """Return the claim on an unmanage operation of a volume."""
     return records.Claim('volume', volume_id, 'unmanage', generation, owner)

@@ -1,8 +1,8 @@
-"""Volumes and images: a volume is filled from one, uploaded as one, or filled anew. Each verb is
-one transaction under the volume's lock.
+"""Downloads of images to volumes, reimages, and uploads of volumes to images.
 
-What is known of the image stands in the progress of the work (``image``), and in the volume's
-image metadata once the volume has its bytes.
+Each function that writes does so in one transaction under the lock of the volume. The image is
+stored in the progress of the work (``image``). It becomes the image metadata of the volume when
+the volume has the data of the image.
 """
 import dataclasses
 import logging
@@ -28,19 +28,24 @@ from blockattach.storage.domain import volume_lifecycle
 LOG = logging.getLogger(__name__)
 
 IMAGE = 'image'
-"""What the progress calls what is known of the image."""
+"""Key of the image in the progress of work."""
 UPLOADABLE = ('available', 'in-use')
 """Statuses in which a volume can be uploaded, and to which it returns afterwards."""
 _UPLOADED_SIZE = 'uploaded_size'
 _UNUSED = ('available', 'reserved')
-"""What attachments say of a volume that no host is connected to."""
+"""Statuses that the attachments of a volume imply as long as no host is connected."""
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 _metadata = models.volume_image_metadata
 
 
 class Begun(NamedTuple):
-    """Work on a volume that its manager is to be asked for, and what the row said before."""
+    """Work on a volume that has been inserted, for the call to the volume service.
+
+    :ivar claim: claim on the work, without an owner
+    :ivar host: ``host@backend`` that executes the work
+    :ivar was: row of the volume before the work
+    """
 
     claim: records.Claim
     host: str
@@ -48,28 +53,31 @@ class Begun(NamedTuple):
 
 
 def progress_of(image: images.Image) -> dict[str, Any]:
-    """What work remembers of an image."""
+    """Return the progress that stores an image."""
     return {IMAGE: {**dataclasses.asdict(image), 'properties': dict(image.properties)}}
 
 
 def image_of(progress: Mapping[str, Any]) -> images.Image | None:
-    """The image that work is about; None: it is about none."""
+    """Return the image stored in the progress of work, or None if there is none."""
     return images.Image.of(progress[IMAGE]) if IMAGE in progress else None
 
 
-def about(found: volume_queries.AtWork) -> images.Image:
-    """The image that work is about, which is about one."""
-    image = image_of(found.progress)
+def about(at_work: volume_queries.AtWork) -> images.Image:
+    """Return the image of work that has one."""
+    image = image_of(at_work.progress)
     assert image is not None
     return image
 
 
 @storage_db.retried
 def begin_download(database: storage_db.Database, claim: records.Claim) -> records.Claim:
-    """The backend has made the volume, and it is to be filled: by the same owner.
+    """Turn the creation of a volume into the download of its image, with the same owner.
 
-    :returns: the claim under which it goes on
-    :raises StaleGeneration: another process went on with it; what was made must be removed
+    The backend has created the volume.
+
+    :returns: claim on the download
+    :raises StaleGeneration: another process has continued the creation; the caller must remove the
+        created data
     """
     next_claim = claim._replace(verb='download', generation=claim.generation + 1)
     with database.writer(volume_rows.stepped(
@@ -87,9 +95,11 @@ def begin_download(database: storage_db.Database, claim: records.Claim) -> recor
 
 @storage_db.retried
 def cloned(database: storage_db.Database, claim: records.Claim) -> None:
-    """The volume was made of the cached volume of its image, and is as if it had been filled.
+    """Record that a volume was created from the cached volume of its image.
 
-    :raises StaleGeneration: another process went on with it
+    The result is the same as after a download of the image.
+
+    :raises StaleGeneration: another process has continued the creation
     """
     with database.writer(volume_rows.stepped(
             claim.resource_id, claim.generation, own_status=_Own.AVAILABLE)) as connection:
@@ -107,13 +117,15 @@ def cloned(database: storage_db.Database, claim: records.Claim) -> None:
 @storage_db.retried
 def start_reimage(database: storage_db.Database, volume: records.Judged, image: images.Image,
                   reserved: bool, seconds: float, request_id: str | None) -> Begun:
-    """Begin to give a volume the bytes of another image.
+    """Start a reimage, which replaces the data of a volume by those of an image.
 
-    :param reserved: also if it is reserved
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises Conflict: more than one server is to use it
-    :raises InvalidVolume: its status does not allow it, no backend has it, or it is a cached image
-        that a volume is being made of
+    :param reserved: True to allow a reserved volume
+    :param seconds: time after which the volume service starts the work even if no call for it has
+        arrived
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises Conflict: the volume has more than one attachment
+    :raises InvalidVolume: the status of the volume does not allow a reimage, no backend has the
+        volume, or it is a cached image from which a volume is being created
     """
     volume_id = volume.id
     statuses = ('available', 'error', 'reserved') if reserved else ('available', 'error')
@@ -126,7 +138,8 @@ def start_reimage(database: storage_db.Database, volume: records.Judged, image: 
                 models.live(attachments))).scalar_one() > 1:
             raise errors.Conflict(
                 'Cannot re-image a volume which is attached to more than one server.')
-        # What an administrator has said may stand above a host that is connected.
+        # The status may have been reset by an administrator although a host is connected. So the
+        # status that the attachments imply is checked too.
         used = volume_lifecycle.derive_status(_Own.AVAILABLE, row.lowest_rank).status
         if row.status not in statuses or used not in _UNUSED or row.pool is None:
             raise errors.InvalidVolume(
@@ -143,12 +156,14 @@ def start_reimage(database: storage_db.Database, volume: records.Judged, image: 
 @storage_db.retried
 def start_upload(database: storage_db.Database, volume: records.Judged, image: images.Image,
                  in_use: bool, seconds: float, request_id: str | None) -> Begun:
-    """Begin to upload a volume as an image.
+    """Start the upload of a volume to an image.
 
-    :param image: what it shall be
-    :param in_use: also if the volume is in use
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: its status does not allow it
+    :param image: the image that the upload creates
+    :param in_use: True to allow a volume in use
+    :param seconds: time after which the volume service starts the work even if no call for it has
+        arrived
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the status of the volume does not allow an upload
     """
     volume_id = volume.id
     statuses = UPLOADABLE if in_use else UPLOADABLE[:1]
@@ -165,25 +180,28 @@ def start_upload(database: storage_db.Database, volume: records.Judged, image: i
 
 
 def note_percent(database: storage_db.Database, claim: records.Claim, percent: int) -> None:
-    """Remember how far the work is.
+    """Record the progress of work in percent.
 
-    :raises StaleGeneration: it was lost
+    :raises StaleGeneration: the claim on the work was lost
     """
     work.note(database, claim, percent=percent)
 
 
 def note_uploaded(database: storage_db.Database, claim: records.Claim, size: int) -> None:
-    """Remember how many bytes the image gets. It raises as `note_percent`."""
+    """Record the size of the uploaded image in bytes.
+
+    :raises StaleGeneration: the claim on the upload was lost
+    """
     work.note(database, claim, **{_UPLOADED_SIZE: size})
 
 
-def uploaded_size(found: volume_queries.AtWork) -> int | None:
-    """How many bytes an earlier attempt gave the image; None: none did."""
-    return found.progress.get(_UPLOADED_SIZE)
+def uploaded_size(at_work: volume_queries.AtWork) -> int | None:
+    """Return the image size in bytes that an earlier attempt recorded, or None if none did."""
+    return at_work.progress.get(_UPLOADED_SIZE)
 
 
 def is_uploading(database: storage_db.Database, volume_id: str) -> bool:
-    """Whether a volume is being uploaded, by any process."""
+    """Return True if any process is uploading the volume."""
     with database.reader() as connection:
         return connection.execute(sa.select(models.volumes.c.id).where(
             models.volumes.c.id == volume_id, volume_rows.LIVE,
@@ -213,7 +231,7 @@ def is_uploaded_as(database: storage_db.Database, volume_id: str, image_id: str)
 
 
 def metadata(database: storage_db.Database, volume_id: str) -> dict[str, str]:
-    """What a volume keeps of the image that it was made of."""
+    """Return the image metadata of a volume."""
     with database.reader() as connection:
         return {row.key: row.value for row in connection.execute(
             sa.select(_metadata.c.key, _metadata.c.value)
@@ -231,7 +249,7 @@ def keep_metadata(connection: sa.Connection, volume_id: str, image: images.Image
 def _begin(connection: sa.Connection, database: storage_db.Database, row: Any, verb: str,
            event: _Event, seconds: float, request_id: str | None,
            progress: Mapping[str, Any]) -> Begun:
-    """Move a volume, and write down the work that its manager is to do."""
+    """Apply an event to a volume, and insert the work of the volume service."""
     claim = records.Claim('volume', row.id, verb, row.generation + 1, None)
     host = str(records.host_of(row.pool))
     volume_rows.move(connection, database, row, event)

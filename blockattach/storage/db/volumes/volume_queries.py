@@ -1,4 +1,4 @@
-"""Looking at volumes: one, a page, or those whose work has not ended."""
+"""Queries of volumes."""
 import dataclasses
 import functools
 import math
@@ -27,8 +27,9 @@ _volumes = models.volumes
 _work = models.work
 _types = models.volume_types
 _attachments = models.attachments
-# What a record has, and no more: a list has thousands. Each volume has a type. An outer join all
-# the same: else MariaDB begins a list at the types, and sorts all volumes of a project for a page.
+# Only the columns of the record, because a list may have thousands of rows. Although each volume
+# has a type, the join is an outer join. With an inner join, MariaDB would start a list at the
+# types and sort all volumes of a project for each page.
 _WITH_TYPE = sa.select(
     *(_volumes.c[field.name] for field in dataclasses.fields(records.Volume)
       if field.name in _volumes.c), _types.c.name.label('volume_type_name'),
@@ -50,16 +51,17 @@ _ONE = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).
     _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
 ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
     _volumes.c.id == statements.value('volume_id')))
-# So many values every database takes as a list.
+# Number of values that every database accepts in a statement.
 _SLICE = 500
-# Ids of one statement: so many or fewer, or a multiple of the last; where there are fewer, the
-# rest is NULL. A short list has no rest: a planner counts each value as a look into an index.
+# Numbers of ids in a statement: any number up to the first, one of the second, or a multiple of
+# the last. Missing ids are NULL. Short lists are not filled up, because a query planner estimates
+# an index lookup for each value.
 _SHORT, _SIZES = 16, (128, 1024)
 
 _ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
 _OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'created_at')
-# What belongs to a volume, by the fields of its record; servers come first in a union, since they
-# say what kinds of values there are.
+# Tables of the metadata of a volume, by the fields of its record. In a union the servers come
+# first, because the first query determines the types of the columns.
 _PAIRS = {'metadata': _metadata, 'image_metadata': _image_metadata}
 _OF_ONE = statements.Statement(lambda dialect: sa.union_all(
     _servers(_attachments.c.volume_id == statements.value('volume_id')),
@@ -74,15 +76,19 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
         'migration_status', 'snapshot_id', 'source_volid', 'service_uuid', 'shared_targets')},
     'display_name': _volumes.c.name, 'display_description': _volumes.c.description,
     'size': _volumes.c.size_gb, 'host': _volumes.c.pool}
-"""Sort keys of a volume list, and the columns that an administrator may filter by."""
+"""Columns of the sort keys of a volume list. Administrators may filter by the same keys."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filters:
-    """Which volumes. ``equal`` maps a key of `SORT_COLUMNS` to the value it must have.
+    """Filters of a volume list.
 
-    ``project_id`` None means every project; ``metadata`` and ``image_metadata`` must all be there.
-    ``targets``: also those that a migration fills.
+    :ivar project_id: project of the volumes; None for every project
+    :ivar equal: value or allowed values of columns, by the keys of `SORT_COLUMNS`
+    :ivar like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    :ivar metadata: metadata that a volume must all have
+    :ivar image_metadata: image metadata that a volume must all have
+    :ivar targets: True to include volumes that are the target of a migration
     """
 
     project_id: str | None
@@ -97,9 +103,12 @@ class Filters:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AtWork:
-    """A volume, and the work on it that an owner has: how far it is, and in which attempt.
+    """Volume with the work on it that an owner has claimed.
 
-    ``claimed_pool`` and ``claimed_gb``: what the work has claimed beyond what the volume has.
+    :ivar attempts: number of times that the work was claimed
+    :ivar claimed_pool: pool on which the work has claimed space; None if there is none
+    :ivar claimed_gb: space that the work has claimed in addition to the size of the volume; None
+        if nothing is claimed
     """
 
     volume: records.Volume
@@ -111,13 +120,13 @@ class AtWork:
 
     @property
     def there(self) -> records.Volume:
-        """The volume as it will be on the pool that its work has claimed."""
+        """Volume as it will be on the pool that the work has claimed."""
         return dataclasses.replace(self.volume, pool=self.claimed_pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Totals:
-    """How many volumes, and how many GiB they have together."""
+    """Number of volumes, and their total size in GiB."""
 
     count: int
     size_gb: int
@@ -128,18 +137,18 @@ _OPERATORS = {'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq, 'neq': o
 
 
 def get(database: storage_db.Database, volume_id: str) -> records.Volume:
-    """One live volume.
+    """Return a live volume.
 
-    :raises VolumeNotFound: there is none
+    :raises VolumeNotFound: there is no such live volume
     """
     with database.reader() as connection:
         return read(connection, volume_id, live_only=True)
 
 
 def get_bare(database: storage_db.Database, volume_id: str) -> records.Volume:
-    """A live volume without its metadata and its attachments.
+    """Return a live volume without its metadata and its attachments.
 
-    :raises VolumeNotFound: there is none
+    :raises VolumeNotFound: there is no such live volume
     """
     row = _BARE.first(database, volume_id=volume_id)
     if row is None:
@@ -148,9 +157,9 @@ def get_bare(database: storage_db.Database, volume_id: str) -> records.Volume:
 
 
 def claimed(database: storage_db.Database, claim: records.Claim) -> AtWork:
-    """The volume that work is about, and the work, as long as its owner has it.
+    """Return the volume of a claim, with the claimed work.
 
-    :raises StaleGeneration: it has lost it
+    :raises StaleGeneration: the owner has lost the claim
     """
     row = _claimed(database, claim)
     if row is None:
@@ -162,14 +171,16 @@ def claimed(database: storage_db.Database, claim: records.Claim) -> AtWork:
 
 
 def is_claimed(database: storage_db.Database, claim: records.Claim) -> bool:
-    """Whether an owner has its work on a volume still."""
+    """Return True if the owner still has the claim on work on a volume."""
     return _claimed(database, claim) is not None
 
 
 def get_even_deleted(database: storage_db.Database, volume_id: str) -> records.Volume:
-    """A volume, live or gone: a notification may come after its end.
+    """Return a volume, live or deleted.
 
-    :raises VolumeNotFound: there never was one
+    Used for notifications, which may be sent after the volume was deleted.
+
+    :raises VolumeNotFound: there is no row with this id
     """
     with database.reader() as connection:
         return read(connection, volume_id)
@@ -177,10 +188,12 @@ def get_even_deleted(database: storage_db.Database, volume_id: str) -> records.V
 
 def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
-    """One page of live volumes: two queries, however many there are; one more with a marker, and
-    one where any is attached.
+    """Return a page of live volumes.
 
-    :raises VolumeNotFound: the marker is none
+    The number of queries does not depend on the number of volumes. There are two queries, one more
+    if the page has a marker, and one more if any volume is attached.
+
+    :raises VolumeNotFound: the marker is not the id of a listed volume
     """
     with database.reader() as connection:
         found = paging.fetch(connection, _filtered(_WITH_TYPE, filters), SORT_COLUMNS, page,
@@ -191,14 +204,14 @@ def list_page(database: storage_db.Database, filters: Filters,
 
 
 def count(database: storage_db.Database, filters: Filters) -> int:
-    """How many live volumes match, whatever the page."""
+    """Return the number of live volumes that match the filters, on all pages."""
     with database.reader() as connection:
         return connection.execute(
             _filtered(sa.select(sa.func.count()).select_from(_volumes), filters)).scalar_one()
 
 
 def totals(database: storage_db.Database, filters: Filters) -> Totals:
-    """What the live volumes that match come to, in one query."""
+    """Return the number and total size of the live volumes that match, with one query."""
     query = sa.select(sa.func.count().label('number'),
                       sa.func.coalesce(sa.func.sum(_volumes.c.size_gb), 0).label('size_gb'))
     with database.reader() as connection:
@@ -208,7 +221,7 @@ def totals(database: storage_db.Database, filters: Filters) -> Totals:
 
 
 def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str, list[str]]:
-    """Each metadata key of the live volumes that match, with every value it has among them."""
+    """Return the metadata keys of the live volumes that match, each with all its values."""
     query = sa.select(_metadata.c.key, _metadata.c.value).distinct().where(
         _metadata.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))
     found: dict[str, list[str]] = {}
@@ -220,7 +233,10 @@ def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str
 
 
 def existing_on(database: storage_db.Database, host: str, volume_ids: Sequence[str]) -> set[str]:
-    """Which of these volumes exist on one ``host@backend``."""
+    """Return the ids of the given volumes that exist on a ``host@backend``.
+
+    Volumes that are being created are left out.
+    """
     found: set[str] = set()
     with database.reader() as connection:
         for start in range(0, len(volume_ids), _SLICE):
@@ -233,9 +249,12 @@ def existing_on(database: storage_db.Database, host: str, volume_ids: Sequence[s
 
 def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
          unused: bool = False) -> records.Volume:
-    """One volume inside a transaction that is open already.
+    """Return a volume within an open transaction.
 
-    :param unused: the caller knows that nothing is attached
+    :param live_only: True to treat a deleted volume as absent
+    :param unused: True if the caller knows that the volume has no attachments. Then neither
+        attachments nor image metadata are read
+    :raises VolumeNotFound: there is no such volume
     """
     found = _ONE.rows(connection, volume_id=volume_id)
     if not found or (live_only and found[0].deleted):
@@ -249,7 +268,7 @@ def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
 
 
 def servers(connection: sa.Connection, volume_id: str) -> list[str]:
-    """The servers whose hosts have a volume connected, in a transaction that is open already."""
+    """Return the ids of the servers whose hosts have a volume connected."""
     return sorted(connection.execute(sa.select(_attachments.c.instance_uuid).distinct().where(
         _attachments.c.volume_id == volume_id, models.live(_attachments),
         _attachments.c.state.in_(_USING),
@@ -262,7 +281,7 @@ def _claimed(database: storage_db.Database, claim: records.Claim) -> Any:
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
-    """What the project could see, whatever else is filtered by."""
+    """Return the conditions for volumes that a list may show to the project of the filters."""
     listed = [volume_rows.LIVE]
     if filters.project_id is not None:
         listed.append(_volumes.c.project_id == filters.project_id)
@@ -291,7 +310,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 
 def _on_host(name: str) -> sa.ColumnElement[bool]:
-    """In a pool, on a backend, or on a host: whichever is named."""
+    """Return the condition for volumes on a host, a ``host@backend`` or a pool."""
     pool = _volumes.c.pool
     return sa.or_(pool == name, *(pool.startswith(f'{name}{sign}', autoescape=True)
                                   for sign in '@#'))
@@ -299,9 +318,9 @@ def _on_host(name: str) -> sa.ColumnElement[bool]:
 
 def _children(connection: sa.Connection,
               volumes: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
-    """What belongs to each of these rows of volumes, as fields of its record.
+    """Return the metadata and attached servers of each volume, as fields of its record.
 
-    One whose lowest rank says that nothing is attached is not asked for attachments.
+    The attachments are read only for volumes whose lowest rank is that of an attached volume.
     """
     found: dict[str, dict[str, Any]] = {
         row.id: {'metadata': {}, 'image_metadata': {}, 'attached': (), 'limits': None}
@@ -318,7 +337,7 @@ def _children(connection: sa.Connection,
 
 
 def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
-    """Rows of `_servers`, the first one first."""
+    """Return the attached servers from rows of `_servers`, oldest attachment first."""
     return tuple(records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
                                         row.attached_at)
                  for row in sorted(servers, key=lambda row: (row.created_at, row.id)))
@@ -326,7 +345,10 @@ def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
 
 def _of_ids(connection: sa.Connection, statement: Callable[[int], statements.Statement],
             ids: list[str]) -> list[Any]:
-    """The rows of a statement for so many ids; none without ids, and nothing is asked."""
+    """Return the rows of a statement for ids. Without ids, no statement is executed.
+
+    :param statement: returns the statement for a number of ids
+    """
     if not ids:
         return []
     size = _size(len(ids))
@@ -335,15 +357,15 @@ def _of_ids(connection: sa.Connection, statement: Callable[[int], statements.Sta
 
 
 def _size(length: int) -> int:
-    """How many ids the statement has that takes so many."""
+    """Return the number of ids in the smallest statement that accepts ``length`` ids."""
     if length <= _SHORT:
         return length
     return next((size for size in _SIZES if size >= length),
                 math.ceil(length / _SIZES[-1]) * _SIZES[-1])
 
 
-# SQLAlchemy would name each of a thousand ids anew for each page, which takes as long as all else
-# that is done for a volume of it.
+# The statements are cached for each number of ids. SQLAlchemy would otherwise name each of a
+# thousand ids anew for each page, which takes as long as all other work for the page.
 @functools.cache
 def _all_pairs(size: int) -> statements.Statement:
     return statements.Statement(lambda dialect: sa.union_all(*(
@@ -358,7 +380,7 @@ def _all_servers(size: int) -> statements.Statement:
 
 
 def _servers(of_volumes: sa.ColumnElement[bool]) -> sa.Select:
-    """Attached servers."""
+    """Return a query for the attached servers of volumes."""
     return sa.select(
         _attachments.c.volume_id, sa.literal_column("'attached'").label('field'),
         sa.null().label('key'), sa.null().label('value'),
@@ -368,7 +390,7 @@ def _servers(of_volumes: sa.ColumnElement[bool]) -> sa.Select:
 
 def _pairs(field: str, of_volumes: Callable[[sa.Column[Any]], sa.ColumnElement[bool]],
            *more: sa.ColumnElement[Any]) -> sa.Select:
-    """Metadata of one kind, in the first columns of `_servers`."""
+    """Return a query for the metadata of one kind, in the first columns of `_servers`."""
     table = _PAIRS[field]
     return sa.select(table.c.volume_id, sa.literal_column(f"'{field}'").label('field'),
                      table.c.key, table.c.value, *more).where(of_volumes(table.c.volume_id))

@@ -1,7 +1,7 @@
-"""The volume's row as a lock, and the one place that writes its status.
+"""Lock of a volume, and the only code that writes the status of a volume.
 
-Inside the transactions of `blockattach.storage.db.attachments` and
-`blockattach.storage.db.volumes` only.
+Used only within the transactions of `blockattach.storage.db.attachments` and
+`blockattach.storage.db.volumes`.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -26,14 +26,16 @@ _pools = models.pools
 _Own = volume_lifecycle.OwnStatus
 _attachments = models.attachments
 LIVE = models.live(_volumes)
-"""Volumes that are not gone."""
+"""Condition for volumes that are not deleted."""
 _LOCK = statements.Statement(lambda dialect: _volumes.select().where(
     _volumes.c.id == statements.value('volume_id'), LIVE).with_for_update())
 
 
-# The steps of its lifecycle that every volume takes: one statement each.
+# The steps of the lifecycle that every volume takes have one statement each.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    """A volume at one step; by the key alone, as in
+    """Return the conditions for a volume in an own status.
+
+    The only indexed column is the primary key, for the reason given in
     `blockattach.storage.db.attachments.attachments`.
     """
     return (_volumes.c.id == statements.value('volume_id'),
@@ -42,7 +44,7 @@ def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool],
 
 
 _NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': statements.value('now')}
-# Its words stay as they are: it is being made, now as before.
+# The status columns stay as they are, because the volume is still being created.
 CLAIM = statements.Statement(lambda dialect: _volumes.update().where(
     *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
         pool=statements.value('pool'), service_uuid=statements.value('service_uuid'), **_NEXT))
@@ -61,9 +63,9 @@ CREATED = statements.Statement(lambda dialect: _volumes.update().where(
 
 
 def with_limits(query: sa.Select) -> sa.Select:
-    """A query for volumes joined with their types that brings the types' QoS specs along.
+    """Extend a query for volumes and their types by the QoS specs of the types.
 
-    For `blockattach.storage.db.rows.limits`; a join more, and no statement more.
+    `blockattach.storage.db.rows.limits` needs these columns. The join saves a second statement.
     """
     specs = models.qos_specs
     return query.add_columns(
@@ -72,9 +74,9 @@ def with_limits(query: sa.Select) -> sa.Select:
 
 
 def lock(connection: sa.Connection, volume_id: str) -> Any:
-    """Lock a live volume's row until the transaction ends; the transaction's first statement.
+    """Lock the row of a live volume, as the first statement of the transaction.
 
-    :raises VolumeNotFound: there is none
+    :raises VolumeNotFound: there is no such live volume
     """
     row = _LOCK.first(connection, volume_id=volume_id)
     if row is None:
@@ -94,10 +96,12 @@ def lock_judged(connection: sa.Connection, judged: records.Judged) -> Any:
 
 def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
             *own_statuses: volume_lifecycle.OwnStatus) -> Any:
-    """The same of a volume that is still where it was.
+    """Lock a live volume that has not changed since a generation.
 
-    :param generation: None: whichever it has
-    :raises StaleGeneration: another process went on with it
+    :param generation: None for any generation
+    :param own_statuses: own statuses of which the volume must have one
+    :raises VolumeNotFound: there is no such live volume
+    :raises StaleGeneration: another process has changed the volume
     """
     row = lock(connection, volume_id)
     if generation not in (None, row.generation) or row.own_status not in own_statuses:
@@ -107,40 +111,45 @@ def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
 
 
 def stepped(volume_id: str, generation: int, **values: Any) -> storage_db.Happened:
-    """Whether a volume has gone from a generation to the next one, in this way."""
+    """Return a callback that checks if a change has raised the generation of a volume.
+
+    :param generation: generation before the change
+    :param values: columns that the change has written
+    """
     return lambda connection: rows.holds(await_others(connection, volume_id),
                                          {'generation': generation + 1, **values})
 
 
 def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
-    """The row, live or not, once the holder of its lock has ended; None: there has never been one.
+    """Lock the row of a volume, live or deleted, and return it, or None if there is no row.
 
-    For verbs that lost the connection that held it.
+    The call waits for other holders of the lock. One of them may be the transaction of the caller
+    itself, if the caller has lost its connection during the commit.
     """
     return connection.execute(
         _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
 
 
 def limits(database: storage_db.Database, project_id: str) -> quotas.Limits:
-    """What a project may have, for `insert`; read before the transaction."""
+    """Return the quotas of a project for `insert`, to be read before the transaction."""
     return quotas.limits(database, project_id)
 
 
 def insert(connection: sa.Connection, database: storage_db.Database, kind: records.VolumeType,
            of_project: quotas.Limits, own_status: volume_lifecycle.OwnStatus = _Own.CREATING,
            **values: Any) -> Mapping[str, Any]:
-    """Write the row of a volume that is going to be made, with what it has of its type.
+    """Insert a new volume, with the columns that are copied from its type.
 
-    The transaction looks at nothing before without a lock: this locks the project, if it is near
-    its limits, and holds the type.
+    The transaction must not have read anything without a lock before. The function locks the
+    project if it is near its quotas, and takes a shared lock on the type.
 
-    :returns: all columns that are not empty
-    :raises VolumeTypeNotFound: the type is gone
-    :raises VolumeTypeChanged: the type is not what it was when it was judged
-    :raises QuotaExceeded: the project has as much as it may
+    :returns: all columns that are not NULL
+    :raises VolumeTypeNotFound: the type is deleted
+    :raises VolumeTypeChanged: the type has changed since the request was authorized
+    :raises QuotaExceeded: the project has reached a quota
     """
-    asked = quota_rules.volume(kind.id, values['size_gb'])
-    near = quotas.lock_if_near(connection, database, of_project, asked)
+    addition = quota_rules.volume(kind.id, values['size_gb'])
+    near = quotas.lock_if_near(connection, database, of_project, addition)
     volume_types.hold(connection, kind)
     derived = volume_lifecycle.derive_status(own_status, None)
     row = {
@@ -149,18 +158,21 @@ def insert(connection: sa.Connection, database: storage_db.Database, kind: recor
         'generation': 1, 'created_at': database.clock.utcnow()}
     statements.insert(connection, _volumes, row)
     if near:
-        # Not before the type is held, which must not have been looked at before.
-        quotas.count(connection, database, of_project, asked, written=True)
+        # Counted only after the type is locked. MariaDB would otherwise show the type as it was
+        # at the time of the count.
+        quotas.count(connection, database, of_project, addition, written=True)
     return row
 
 
 def store_rank(connection: sa.Connection, database: storage_db.Database, row: Any,
                lowest_rank: int | None, announced: int | None = None,
                **metadata: Any) -> volume_lifecycle.Derived:
-    """Derive the volume's words from a new lowest rank; writes only what differs.
+    """Store the lowest rank of a locked volume, and the status columns derived from it.
 
-    :param announced: how many detaches are announced from now on; None: as before
-    :param metadata: what an action on an attachment leaves on its volume besides
+    Nothing is written if nothing differs.
+
+    :param announced: number of announced detaches from now on; None to leave the number unchanged
+    :param metadata: further columns to write
     """
     announced = row.detach_announced if announced is None else max(announced, 0)
     derived = volume_lifecycle.derive_status(
@@ -177,15 +189,16 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
 def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
          **values: Any) -> volume_lifecycle.OwnStatus:
-    """Let an event happen to a volume itself: its own status moves as the lifecycle says, its
-    generation is raised, and its words are derived.
+    """Apply an event to a locked volume: change its own status and raise its generation.
 
-    Room that its work has claimed is given back with the end of the work, unless ``values`` say
-    what has become of it.
+    The status columns are derived from the new own status. Space that the work on the volume has
+    claimed is released when the work ends, unless ``values`` contain the columns of the claim.
 
-    :param chosen: as `volume_lifecycle.next_status`
+    :param chosen: see `volume_lifecycle.next_status`
+    :param values: further columns to write
     :returns: the new own status
-    :raises InvalidVolume: the volume is not where that can happen
+    :raises InvalidVolume: the own status does not allow the event
+    :raises RetryRequest: the row has changed since it was read
     """
     own_status = volume_lifecycle.next_status(row.own_status, event, chosen)
     if own_status not in volume_lifecycle.CLAIMING and 'claimed_pool' not in values:
@@ -218,7 +231,10 @@ def claim(connection: sa.Connection, row: Any) -> None:
 
 def remove(connection: sa.Connection, database: storage_db.Database, row: Any,
            event: volume_lifecycle.Event) -> None:
-    """Let a volume become history, and its credentials go."""
+    """Apply an event that deletes a volume, and delete its credentials.
+
+    The row is kept as history.
+    """
     move(connection, database, row, event, **bury(connection, database, row))
 
 
@@ -229,18 +245,18 @@ def bury(connection: sa.Connection, database: storage_db.Database, row: Any) -> 
 
 
 def release(connection: sa.Connection, row: Any) -> None:
-    """Give back the room of a volume on its pool, if it is on one."""
+    """Release the space of a volume on its pool, if the volume has a pool."""
     if row.pool is not None:
         claims.release(connection, row.pool, row.size_gb)
 
 
 def is_frozen(connection: sa.Connection, pool: str) -> bool:
-    """Whether no volume is to be made or deleted on the backend of a pool."""
+    """Return True if the backend of a pool is frozen: no volume may be created or deleted."""
     return services.is_frozen(connection, str(records.host_of(pool)))
 
 
 def attached_count(connection: sa.Connection, volume_id: str) -> int:
-    """How many of a volume's rows are attached: a look into an index."""
+    """Return the number of attached attachments of a volume, by an index lookup."""
     return connection.execute(
         sa.select(sa.func.count()).where(
             _attachments.c.volume_id == volume_id,

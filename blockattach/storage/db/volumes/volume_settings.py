@@ -1,5 +1,6 @@
-"""What a volume is called and what is said of it, of which no backend knows. Each verb is one
-transaction under the volume's lock.
+"""Changes of the name, description, bootable flag and metadata of a volume.
+
+No backend uses these values. Each change is one transaction under the lock of the volume.
 """
 import logging
 from collections.abc import Callable
@@ -23,18 +24,21 @@ _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""What metadata shall be, from what it is; it may be asked again, and may raise."""
+"""Function that computes the new metadata from the present metadata.
+
+The function may be called repeatedly, and may raise.
+"""
 
 
 @storage_db.retried
 def update(database: storage_db.Database, volume: records.Judged, values: Mapping[str, Any],
            metadata: Mapping[str, str] | None = None) -> records.Volume:
-    """Write columns of a volume that mean something to its users only: ``name``, ``description``
-    and ``bootable``.
+    """Update the ``name``, ``description`` or ``bootable`` columns of a volume, and its metadata.
 
-    :param metadata: in the place of all that there is; None: it stays
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: it is in maintenance
+    :param values: new values of the columns
+    :param metadata: metadata that replace all present metadata; None to leave them unchanged
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the volume is in maintenance
     """
     volume_id = volume.id
     with database.writer() as connection:
@@ -56,8 +60,8 @@ def change_metadata(database: storage_db.Database, volume: records.Judged,
                     change: Change) -> Mapping[str, str]:
     """Change the metadata of a volume, and return the resulting metadata.
 
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: its status does not allow it
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the volume is in maintenance or being uploaded
     """
     with database.writer() as connection:
         changed = _change(connection, models.volume_metadata, volume, change)
@@ -68,7 +72,10 @@ def change_metadata(database: storage_db.Database, volume: records.Judged,
 @storage_db.retried
 def change_image_metadata(database: storage_db.Database, volume: records.Judged,
                           change: Change) -> Mapping[str, str]:
-    """Change what is known of the image of a volume; else as `change_metadata`."""
+    """Change the image metadata of a volume, and return the resulting metadata.
+
+    Raises the errors of `change_metadata`.
+    """
     with database.writer() as connection:
         changed = _change(connection, models.volume_image_metadata, volume, change)
     log.step(LOG, 'Volume image metadata updated', volume_id=volume.id)
@@ -95,7 +102,7 @@ def _read(connection: sa.Connection, table: sa.Table, volume_id: str) -> dict[st
 
 def _replace(connection: sa.Connection, table: sa.Table, volume_id: str,
              pairs: Mapping[str, str]) -> None:
-    """Write what is not there yet, and no more."""
+    """Replace the metadata of a volume, writing only the differences."""
     before = _read(connection, table, volume_id)
     old = [key for key, value in before.items() if pairs.get(key) != value]
     if old:

@@ -1,5 +1,7 @@
-"""Volumes: the verbs of their own lifecycle, and whether they are read only. Each is one
-transaction under the volume's lock.
+"""Creation and deletion of volumes, and their read-only flag.
+
+Each function that writes does so in one transaction. A function that changes an existing volume
+locks the volume, or updates it by its generation.
 """
 import dataclasses
 import logging
@@ -38,7 +40,10 @@ NOT_DELETABLE = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """A volume as it was asked for. ``kind`` is the type as it was judged."""
+    """Requested properties of a new volume.
+
+    :ivar kind: volume type for which the request was authorized
+    """
 
     project_id: str
     user_id: str
@@ -49,20 +54,23 @@ class Draft:
     availability_zone: str
     metadata: Mapping[str, str]
     hints: Mapping[str, Any] | None = None
-    """What was asked for about its placement."""
+    """Scheduler hints of the request; None if there are none."""
     request_id: str | None = None
     source: sources.Source | None = None
-    """What it is made of, as it was judged; None: it begins empty."""
+    """Source for which the request was authorized; None for an empty volume."""
     progress: Mapping[str, Any] | None = None
-    """What its making has to remember from the beginning."""
+    """Initial progress of the creation; None for empty progress."""
 
 
 class WithSnapshots(NamedTuple):
-    """Whether the snapshots of a volume are deleted with it; ``project_id``: only if all are of
-    this project.
+    """Option to delete a volume together with its snapshots.
+
+    :ivar enabled: True to delete the snapshots; False to refuse the deletion of a volume that has
+        snapshots
+    :ivar project_id: project that must own all the snapshots; None for any projects
     """
 
-    wanted: bool
+    enabled: bool
     project_id: str | None = None
 
 
@@ -70,7 +78,12 @@ _WITHOUT = WithSnapshots(False)
 
 
 class Deleting(NamedTuple):
-    """A volume whose removal was asked for. ``host``: None: no backend has it, and it is gone."""
+    """Volume whose deletion has started.
+
+    :ivar generation: generation of the volume after the start of the deletion
+    :ivar host: ``host@backend`` that deletes the volume; None if no backend has the volume, which
+        is then deleted already
+    """
 
     id: str
     generation: int
@@ -81,15 +94,16 @@ class Deleting(NamedTuple):
 @storage_db.retried
 def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> records.Volume:
-    """Write a new volume down; nothing has been asked of any backend yet.
+    """Insert a new volume with the work of creating it. No backend is called yet.
 
-    Its deadline is how long the scheduler may take before it is asked again.
-
-    :param within: called in the same transaction with the new id: all of it or nothing
-    :raises VolumeTypeNotFound: its type is gone
-    :raises VolumeTypeChanged: its type is not the one that was judged
-    :raises VolumeNotFound, SnapshotNotFound, InvalidInput: its source has changed meanwhile
-    :raises QuotaExceeded: its project has as much as it may
+    :param lease_seconds: time after which the scheduler is asked again
+    :param within: called in the same transaction with the id of the new volume; if ``within``
+        raises, nothing is written
+    :raises VolumeTypeNotFound: the volume type is deleted
+    :raises VolumeTypeChanged: the volume type has changed since the request was authorized
+    :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot, InvalidInput: the
+        source has changed since the request was authorized, see `sources.hold`
+    :raises QuotaExceeded: the project has reached a quota
     """
     volume_id = database.new_id()
     limits = volume_rows.limits(database, draft.project_id)
@@ -124,10 +138,12 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int, pool_name: str,
           service_uuid: str | None) -> int | None:
-    """Take the volume's room on a pool and place it there, both or neither. Its work is a
-    scheduler's until the manager claims it.
+    """Assign a new volume to a pool, and allocate its space there.
 
-    :returns: the volume's new generation; None when the pool has no room left
+    The creation belongs to the scheduler until the volume service of the pool claims it.
+
+    :returns: new generation of the volume; None if the pool has not enough space, in which case
+        nothing is written
     :raises StaleGeneration: the volume is no longer waiting for a pool
     """
     with database.writer(volume_rows.stepped(
@@ -148,13 +164,17 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool_n
 def unclaim(database: storage_db.Database, volume_id: str, generation: int, lease_seconds: float,
             owner: str | None = None, tried: bool = True,
             say: work.Say = work.silent) -> int:
-    """Give the claimed room back; the volume waits for another pool, and what a manager may have
-    made on this one waits to be removed: until then, or its deadline, for that manager.
+    """Release the space of a new volume on its pool, so that the volume waits for another pool.
 
-    :param owner: only if it has the work; None: whichever has it
-    :param tried: False: the pool may be chosen again, unless a manager has taken it on
-    :returns: the volume's new generation
-    :raises StaleGeneration: another process has gone on with it
+    Data that the volume service may have created on the pool are removed later. The removal is
+    assigned to the owner of the creation until the deadline of the creation.
+
+    :param owner: owner that must have the claim on the creation; None for any owner
+    :param tried: True to exclude the pool from further scheduling. With False, the pool is
+        excluded only if a volume service has claimed the creation
+    :param say: writes the user message in the same transaction
+    :returns: new generation of the volume
+    :raises StaleGeneration: another process has continued the creation
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.CREATING, pool=None)) as connection:
@@ -180,10 +200,12 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
 @storage_db.retried
 def created(database: storage_db.Database, volume_id: str, generation: int,
             shared_targets: bool, owner: str | None = None) -> None:
-    """The backend has made it.
+    """Record that the backend has created a volume.
 
-    :param owner: as `unclaim`
-    :raises StaleGeneration: another process went on with it; what was made must be removed
+    :param shared_targets: True if the volume shares a target with other volumes
+    :param owner: owner that must have the claim on the creation; None for any owner
+    :raises StaleGeneration: another process has continued the creation; the caller must remove the
+        created data
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, own_status=_Own.AVAILABLE)) as connection:
@@ -203,12 +225,13 @@ def created(database: storage_db.Database, volume_id: str, generation: int,
 def start_delete(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
                  force: bool = False, request_id: str | None = None,
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
-    """Begin a deletion. A volume that no backend knows is gone at once.
+    """Start the deletion of a volume. A volume without a pool is deleted at once.
 
-    :param force: whatever its own status is; live attachments hold it all the same
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: its status or its backend does not allow it, it has live attachments, or
-        snapshots that are not deleted with it, or a volume is being made of it
+    :param force: delete in any own status. Live attachments prevent the deletion nevertheless
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the status does not allow the deletion, the backend is frozen, the
+        volume has live attachments or snapshots that are not deleted with it, or another volume is
+        being created from it
     """
     volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
@@ -222,7 +245,7 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
         snapshots = {} if not found.has_snapshots else _start_delete_snapshots(
             connection, database, volume_id, force, with_snapshots)
         if found.is_cached:
-            # Nothing more is made of it, whatever becomes of its removal.
+            # No more volumes are created from this cached image, even if the deletion fails.
             connection.execute(models.cached_images.delete().where(
                 models.cached_images.c.volume_id == volume_id))
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
@@ -252,7 +275,11 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
 @storage_db.retried
 def leave_remains(database: storage_db.Database, volume: records.Volume,
                   retry_seconds: float) -> None:
-    """What was made of a volume on its pool is not the volume's any more, and is there still."""
+    """Schedule the removal of data on a pool that no longer belong to the volume.
+
+    :param volume: the volume as it was on that pool
+    :param retry_seconds: time until the removal is attempted
+    """
     pool = volume.pool or ''
     with database.writer() as connection:
         work.replace(connection, database, work.remains(volume.id, pool), retry_seconds,
@@ -261,10 +288,11 @@ def leave_remains(database: storage_db.Database, volume: records.Volume,
 
 @storage_db.retried
 def set_readonly(database: storage_db.Database, volume: records.Judged, readonly: bool) -> None:
-    """Let attachments made from now on read only, or not.
+    """Set the read-only flag of a volume, which applies to attachments created from now on.
 
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: it is in use, or a cached image that a volume is being made of
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the volume is not available, or is a cached image from which a volume is
+        being created
     """
     with database.writer() as connection:
         row = volume_rows.lock_judged(connection, volume)
@@ -279,18 +307,19 @@ def set_readonly(database: storage_db.Database, volume: records.Judged, readonly
 
 
 def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """The making of a volume."""
+    """Return the claim on the creation of a volume."""
     return records.Claim('volume', volume_id, 'create', generation, owner)
 
 
 def deletion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Its removal."""
+    """Return the claim on the deletion of a volume."""
     return records.Claim('volume', volume_id, 'delete', generation, owner)
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
-    """A transaction that makes a volume holds a share of its type's row until it is there."""
+    """Return True if the row of a new volume exists."""
     types = models.volume_types
+    # Waits for the transaction that creates the volume, which holds a shared lock on the type.
     connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
                        .with_for_update())
     return connection.execute(sa.select(_volumes.c.id).where(
@@ -298,15 +327,16 @@ def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) ->
 
 
 def _start_delete_snapshots(connection: sa.Connection, database: storage_db.Database,
-                            volume_id: str, force: bool, asked: WithSnapshots) -> dict[str, str]:
-    """Let the snapshots of a locked volume go with it; what each was, by id.
+                            volume_id: str, force: bool, option: WithSnapshots) -> dict[str, str]:
+    """Start the deletion of the snapshots of a locked volume together with the volume.
 
-    :raises InvalidVolume: they prevent it
+    :returns: status of each snapshot before the deletion, by id
+    :raises InvalidVolume: the snapshots are not to be deleted, or cannot be deleted
     """
-    if not asked.wanted:
+    if not option.enabled:
         raise errors.InvalidVolume(reason=NOT_DELETABLE)
     try:
         return snapshot_rows.delete_with(connection, database, volume_id, force,
-                                         asked.project_id)
+                                         option.project_id)
     except errors.InvalidSnapshot as exc:
         raise errors.InvalidVolume(reason=f'{NOT_DELETABLE} {exc}') from exc
