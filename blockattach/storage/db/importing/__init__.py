@@ -1,1 +1,1 @@
-"""Take over what a Cinder database says."""
+"""Import of a Cinder database."""

@@ -1,4 +1,4 @@
-"""What volumes refer to, and what projects may have: rows of Cinder as rows of this service."""
+"""Conversion of Cinder's volume types, QoS specs and quotas to rows of this service."""
 import dataclasses
 import datetime
 from collections.abc import Collection
@@ -30,7 +30,13 @@ _NO_SPECS = 'qos_specs_id: no imported QoS specs have this id'
 
 @dataclasses.dataclass(slots=True)
 class Catalogue:
-    """Rows by table, in the order in which they refer to each other; and the types by id."""
+    """Volume types, QoS specs and quotas to import.
+
+    :ivar rows: rows by table, in the order in which they refer to each other
+    :ivar kinds: volume types by id
+    :ivar left: numbers of rows that are not imported
+    :ivar refused: findings about refused rows
+    """
 
     rows: dict[str, list[dict[str, Any]]]
     kinds: dict[str, records.VolumeType]
@@ -97,11 +103,11 @@ def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
     }, _kinds(types, extra, encryptions), {'quotas': left + left_of_classes}, refused)
 
 
-def count(found: Catalogue, into: report.Report) -> None:
-    """How many there are, by table."""
-    for name, of_table in found.rows.items():
+def count(catalogue: Catalogue, into: report.Report) -> None:
+    """Add the numbers of rows of a catalogue to a report."""
+    for name, of_table in catalogue.rows.items():
         into.found[name] += len(of_table)
-    into.left.update(found.left)
+    into.left.update(catalogue.left)
 
 
 def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
@@ -182,7 +188,7 @@ def _kinds(types: list[dict[str, Any]], extra: list[dict[str, Any]],
 
 
 def needs_key(kind: records.VolumeType) -> bool:
-    """Whether consumers of its volumes encrypt them."""
+    """Return True if the volumes of a type are encrypted by their consumers."""
     return (kind.encryption is not None
             and kind.encryption.control_location == volume_type.FRONT_END)
 

@@ -1,4 +1,4 @@
-"""Take over a Cinder database: first all of it is looked at, and only then anything written."""
+"""Import of a Cinder database. All rows are checked before any row is written."""
 import datetime
 from collections.abc import Iterator
 
@@ -21,16 +21,16 @@ _LEFT = ('backups', 'groups')
 _HANGING = ('snapshots', 'volume_attachment')
 """Tables of objects that belong to volumes."""
 _HERE = {'snapshots': 'snapshots', 'attachments': 'volume_attachment'}
-"""Names of these tables here, and in Cinder."""
+"""Names of these tables in Cinder, by their names in this service."""
 
 
 class Importer:
-    """From one Cinder database into the database of this service."""
+    """Import from a Cinder database into the database of this service."""
 
     def __init__(self, database: storage_db.Database, cinder: source.Source,
                  choices: importing.Choices, default_type: str) -> None:
         """
-        :param default_type: the name of the type of volumes that have none
+        :param default_type: name of the volume type for volumes without a type
         """
         self._database = database
         self._cinder = cinder
@@ -46,23 +46,25 @@ class Importer:
 
     def survey(self) -> report.Report:
         """Return a report of the rows to import, change, refuse and leave, without writing."""
-        made = self._report()
+        result = self._report()
         with self._database.reader() as connection:
             for name, of_table in self._catalogue.rows.items():
-                made.there[name] += len(of_table) - len(
+                result.there[name] += len(of_table) - len(
                     writing.missing(connection, name, of_table))
-        made.left.update({name: self._cinder.count(name) for name in _LEFT})
-        made.left['lost'] = sum(map(self._cinder.count_lost, _HANGING))
-        for drafts, there in self._drafts(made):
-            for one in drafts:
-                for name, of_table in one.rows.items():
+        result.left.update({name: self._cinder.count(name) for name in _LEFT})
+        result.left['lost'] = sum(map(self._cinder.count_lost, _HANGING))
+        for drafts, there in self._drafts(result):
+            for draft in drafts:
+                for name, of_table in draft.rows.items():
                     if name != 'volumes':
-                        made.found[name] += len(of_table)
-                    made.there[name] += len(of_table) * (one.id in there)
-        return made
+                        result.found[name] += len(of_table)
+                    result.there[name] += len(of_table) * (draft.id in there)
+        return result
 
     def run(self) -> report.Report:
-        """Write what is not refused and not here yet, so many volumes in a transaction.
+        """Write the rows that are not refused and do not exist here, and return a report.
+
+        The volumes are written in batches, each in one transaction.
 
         :raises ConfigurationError: services of Cinder are running
         """
@@ -71,21 +73,21 @@ class Importer:
             raise errors.ConfigurationError(
                 reason='cannot import while Cinder services are running. Stop '
                        f'{", ".join(running)} and wait one minute')
-        made = self._report()
-        writing.catalogue(self._database, self._catalogue.rows, made)
-        for drafts, _ in self._drafts(made):
+        result = self._report()
+        writing.catalogue(self._database, self._catalogue.rows, result)
+        for drafts, _ in self._drafts(result):
             if drafts:
-                writing.write(self._database, drafts, made)
+                writing.write(self._database, drafts, result)
         # Also if an earlier run wrote all volumes: it may have been interrupted before counting.
-        if made.taken['volumes'] or made.there['volumes']:
+        if result.taken['volumes'] or result.there['volumes']:
             derived.counts(self._database)
-        return made
+        return result
 
     def _report(self) -> report.Report:
         """Return a report of types, QoS specs and limits, without any volume."""
-        made = report.Report(refused=list(self._refused), changed=list(self._replaced))
-        catalogue.count(self._catalogue, made)
-        return made
+        result = report.Report(refused=list(self._refused), changed=list(self._replaced))
+        catalogue.count(self._catalogue, result)
+        return result
 
     def _running(self) -> list[str]:
         """Return the Cinder services that have reported recently."""
@@ -95,11 +97,11 @@ class Importer:
             for row in checks.check('services', self._cinder.rows('services')).good
             if row.get('updated_at') and row['updated_at'] > now - _ALIVE)
 
-    def _drafts(self, made: report.Report) -> Iterator[tuple[list[volumes.Draft], set[str]]]:
+    def _drafts(self, result: report.Report) -> Iterator[tuple[list[volumes.Draft], set[str]]]:
         """Yield the drafts of each batch of volumes, and the ids of those that exist here."""
         for batch in self._cinder.volumes():
-            drafts = self._reader.drafts(batch, made)
-            made.found['volumes'] += len(batch)
+            drafts = self._reader.drafts(batch, result)
+            result.found['volumes'] += len(batch)
             with self._database.reader() as connection:
                 there = set(connection.execute(sa.select(models.volumes.c.id).where(
                     models.volumes.c.id.in_([one.id for one in drafts]))).scalars())
@@ -110,7 +112,7 @@ class Importer:
                 (one, checks.finding(_HERE[name], row, 'id_taken'))
                 for one in drafts for name, ids in taken.items() for row in one.rows[name]
                 if row['id'] in ids and one.id not in there]
-            made.refused += [finding for _, finding in findings]
+            result.refused += [finding for _, finding in findings]
             lost = {one.id for one, _ in findings}
             yield [one for one in drafts if one.id not in lost], there
 

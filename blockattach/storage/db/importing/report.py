@@ -1,15 +1,17 @@
-"""What a run of the import has found and done, as values."""
+"""Report of an import."""
 import collections
 import dataclasses
 from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """Row that is refused or changed; ``code`` is a key of a table of `domain.importing`.
+    """Row that is refused or changed.
 
+    :ivar code: key of `REFUSED` or `CHANGED` in `blockattach.storage.domain.importing`
     :ivar table: table in Cinder
-    :ivar holder: of an attachment: its host; its server where Cinder has not kept the host
-    :ivar text: problem of the row, unless the code says everything
+    :ivar holder: host of an attachment, or its server if Cinder has not stored the host; empty for
+        other rows
+    :ivar text: problem of the row; empty if the code is sufficient
     """
 
     code: str
@@ -21,7 +23,14 @@ class Finding(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Report:
-    """Counts by the names of tables here, and what is not taken as it is."""
+    """Numbers of rows by table, and the rows that are refused or changed.
+
+    :ivar found: live rows in Cinder, by tables of this service
+    :ivar there: rows that exist here already, by tables of this service
+    :ivar taken: imported rows, by tables of this service
+    :ivar left: rows that are not imported, by the keys of
+        `blockattach.storage.domain.importing.LEFT`
+    """
 
     found: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     there: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)

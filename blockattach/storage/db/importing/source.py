@@ -1,8 +1,8 @@
-"""A Cinder database, read and never written: which schema it has, and its live rows.
+"""Cinder database as the source of an import: its schema and its live rows.
 
-Values are returned as stored and validated by `domain.cinder_rows`. The tables are
-read by reflection, since the same fact stands in other columns, or in none, from
-release to release.
+The database is never written. Values are returned as stored, and are validated by
+`blockattach.storage.domain.cinder_rows`. The tables are read by reflection, because the columns
+differ between the releases of Cinder.
 """
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ NEEDED: Mapping[str, frozenset[str]] = {
     'quotas': frozenset({'project_id', 'deleted', 'resource', 'hard_limit'}),
     'quota_classes': frozenset({'class_name', 'deleted', 'resource', 'hard_limit'}),
 }
-"""What every schema has that can be read; anything else may be missing."""
+"""Tables and columns that every supported schema must have. All others may be missing."""
 
 NEEDED_IF_THERE: Mapping[str, frozenset[str]] = {
     'attachment_specs': frozenset({'attachment_id', 'key', 'value'}),
@@ -47,24 +47,24 @@ NEEDED_IF_THERE: Mapping[str, frozenset[str]] = {
     'default_volume_types': frozenset({'volume_type_id', 'project_id'}),
     'services': frozenset({'binary', 'host', 'updated_at'}),
 }
-"""Columns that only later schemas have."""
+"""Columns of tables that only later schemas have."""
 _ATTACHED_IN_ROW = frozenset({'attached_host', 'instance_uuid', 'mountpoint'})
 NEEDED_ATTACHMENTS = frozenset({'id', 'volume_id', 'deleted', 'attached_host', 'instance_uuid',
                                 'mountpoint', 'attach_status', 'attach_mode'})
 KNOWN_REVISIONS = frozenset({
     '921e1a36b076', 'c92a3e68beed', '89aa6f9639f9', '9ab1b092a404', 'b8660621f1b9',
     'daa98075b90d', 'b7b88f50aab5', '9c74c1c6971f'})
-"""Revisions of Cinder 19.0.0 to 29.0.0; earlier ones count in ``migrate_version``."""
+"""Revisions of Cinder 19.0.0 to 29.0.0. Earlier releases have a number in ``migrate_version``."""
 LAST_NUMBER = 145
-"""The last migration before there were revisions."""
+"""Number of the last migration in ``migrate_version``."""
 
 
 class Source:
-    """The live rows of a Cinder database."""
+    """Live rows of a Cinder database."""
 
     def __init__(self, url: str) -> None:
         """
-        :raises ConfigurationError: it cannot be read, or its schema is not one that is known
+        :raises ConfigurationError: the database cannot be read, or its schema is not supported
         """
         try:
             self._engine = sa.create_engine(url, hide_parameters=True)
@@ -78,13 +78,13 @@ class Source:
         self.is_old = self._check(revision)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections to the database."""
         self._engine.dispose()
 
     def rows(self, name: str, **of: Iterable[Any]) -> list[dict[str, Any]]:
-        """The live rows of a table, in the order of their keys; none where it is missing.
+        """Return the live rows of a table, oldest first; none if the table does not exist.
 
-        :param of: only those with one of these values in a column
+        :param of: allowed values of columns, by the names of the columns
         """
         table = self._metadata.tables.get(name)
         if table is None or not set(of) <= set(table.c.keys()):
@@ -94,7 +94,7 @@ class Source:
             table.c[column].in_(list(values)) for column, values in of.items())).order_by(*order))
 
     def count(self, name: str) -> int:
-        """How many live rows a table has."""
+        """Return the number of live rows of a table, 0 if the table does not exist."""
         table = self._metadata.tables.get(name)
         if table is None:
             return 0
@@ -128,7 +128,10 @@ class Source:
             after = table.c.id > found[-1]['id']
 
     def _read(self, table: sa.Table, query: sa.Select[Any]) -> list[dict[str, Any]]:
-        """:raises ConfigurationError: the table cannot be read"""
+        """Return the rows of a query.
+
+        :raises ConfigurationError: the table cannot be read
+        """
         try:
             with self._engine.connect() as connection:
                 return [dict(row._mapping) for row in connection.execute(query)]
@@ -146,7 +149,7 @@ class Source:
             raw.commit()
 
     def _revision(self, connection: sa.Connection) -> str | int | None:
-        """What the database says of its schema; None: nothing."""
+        """Return the revision or the migration number of the schema, or None if it has none."""
         tables = self._metadata.tables
         for name, column in (('alembic_version', 'version_num'), ('migrate_version', 'version')):
             if name in tables:
@@ -156,13 +159,13 @@ class Source:
         return None
 
     def _check(self, revision: str | int | None) -> bool:
-        """Whether attachments stand in columns of the volumes.
+        """Check the schema. Return True if it stores attachments in columns of the volumes.
 
-        :raises ConfigurationError: the schema is not one that is known
+        :raises ConfigurationError: the schema is not supported
         """
-        known = (revision in KNOWN_REVISIONS if isinstance(revision, str)
-                 else isinstance(revision, int) and 0 < revision <= LAST_NUMBER)
-        if not known:
+        is_known = (revision in KNOWN_REVISIONS if isinstance(revision, str)
+                    else isinstance(revision, int) and 0 < revision <= LAST_NUMBER)
+        if not is_known:
             raise _unknown(f'revision {revision or "unknown"}')
         is_old = 'volume_attachment' not in self._metadata.tables
         needed = {**NEEDED, **{name: columns for name, columns in NEEDED_IF_THERE.items()
@@ -180,7 +183,7 @@ class Source:
 
 
 def _live(table: sa.Table) -> sa.ColumnElement[bool]:
-    """A boolean here, a number there."""
+    """Return the condition for live rows. ``deleted`` is a boolean or a number in Cinder."""
     if 'deleted' not in table.c:
         return sa.true()
     column = table.c.deleted

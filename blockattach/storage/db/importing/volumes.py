@@ -1,4 +1,4 @@
-"""Volumes of Cinder with all that hangs on them, as rows of this service."""
+"""Conversion of Cinder volumes and the rows that belong to them to rows of this service."""
 import collections
 import dataclasses
 import datetime
@@ -27,7 +27,12 @@ _Rows = dict[str, list[dict[str, Any]]]
 
 @dataclasses.dataclass(slots=True)
 class Draft:
-    """What is written of one volume: rows by table, and the credential of its hosts, by name."""
+    """Rows that are written for a volume.
+
+    :ivar rows: rows by table
+    :ivar credentials: credentials of the hosts of the volume, by initiator
+    :ivar changed: findings about changed rows
+    """
 
     id: str
     rows: _Rows
@@ -36,14 +41,15 @@ class Draft:
 
 
 class Reader:
-    """Reads volumes, so many at once, and says of each what it is here."""
+    """Conversion of batches of Cinder volumes."""
 
     def __init__(self, cinder: source.Source, kinds: Mapping[str, records.VolumeType],
                  default: records.VolumeType | None, choices: importing.Choices,
                  now: datetime.datetime) -> None:
         """
-        :param default: the type of volumes that have none
-        :param now: when things were made that do not say it
+        :param kinds: imported volume types by id
+        :param default: volume type for volumes without a type; None if there is none
+        :param now: creation time of rows without one
         """
         self._cinder = cinder
         self._kinds = kinds
@@ -51,21 +57,24 @@ class Reader:
         self._choices = choices
         self._now = now
 
-    def drafts(self, found: Sequence[dict[str, Any]], into: report.Report) -> list[Draft]:
-        """Return the drafts of these volumes. A refused row excludes its volume."""
-        checked = checks.check('volumes', found)
+    def drafts(self, rows: Sequence[dict[str, Any]], into: report.Report) -> list[Draft]:
+        """Return the drafts of volumes. A refused row excludes its volume.
+
+        :param into: report to which the findings are added
+        """
+        checked = checks.check('volumes', rows)
         into.refused += checked.findings
         parts, flaws = self._parts([row['id'] for row in checked.good])
-        made = []
+        drafts = []
         for row in checked.good:
             draft = flaws.get(row['id']) or self._drafted(
                 row, {name: of[row['id']] for name, of in parts.items()})
             if isinstance(draft, Draft):
-                made.append(draft)
+                drafts.append(draft)
                 into.changed += draft.changed
             else:
                 into.refused += draft
-        return made
+        return drafts
 
     def _parts(self, ids: list[str]) -> tuple[
             dict[str, dict[str, checks.Rows]], dict[str, list[report.Finding]]]:
@@ -98,7 +107,8 @@ class Reader:
             if owners is None:
                 flaws[owner] += found
             elif owner in owners:
-                # A collation also finds rows whose owner has an accent more: nothing owns them.
+                # By its collation, the database also returns rows whose owner differs in an
+                # accent. Such rows belong to no volume and are ignored.
                 flaws[owners[owner]['volume_id']] += found
         return checked.good
 
@@ -200,7 +210,10 @@ class Reader:
 
     def _attachments(self, row: Mapping[str, Any], parts: Mapping[str, list[dict[str, Any]]],
                      draft: Draft) -> tuple[list[dict[str, Any]], list[report.Finding]]:
-        """Rows and credentials of a volume's attachments, and what is refused of them."""
+        """Return the rows of the attachments of a volume, and the findings about refused ones.
+
+        Credentials and changes are added to the draft.
+        """
         found = parts['volume_attachment']
         if self._cinder.is_old and (row['attached_host'] or row['instance_uuid']):
             found = [_in_row(row, parts['volume_admin_metadata'])]
@@ -241,14 +254,18 @@ class Reader:
         return made, refused
 
     def _of_attachment(self, row: Mapping[str, Any], code: str) -> report.Finding:
-        """Build a finding about an attachment, which old schemas keep in the volume's row."""
+        """Return a finding about an attachment, which old schemas store in the row of the volume.
+        """
         if self._cinder.is_old:
             return checks.finding('volumes', {'id': row['volume_id']}, code)
         return checks.finding('volume_attachment', row, code)
 
 
 def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The only attachment of a volume, as old schemas have it: it has no id of its own there."""
+    """Return the only attachment of a volume in an old schema, as a row of a later schema.
+
+    The attachment has no id in the old schema, so the id is derived from that of the volume.
+    """
     modes = {one['key']: one['value'] for one in admin}
     return {'id': str(uuid.uuid5(uuid.UUID(row['id']), 'attachment')), 'volume_id': row['id'],
             'attached_host': row['attached_host'], 'instance_uuid': row['instance_uuid'],
@@ -265,12 +282,12 @@ def _read(row: Mapping[str, Any], location: str | None) -> importing.Found:
         row.get('connection_info') or None, location)
 
 
-def _by(found: Iterable[dict[str, Any]], name: str) -> dict[str, list[dict[str, Any]]]:
-    made: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    for row in found:
-        made[row[name]].append(row)
-    return made
+def _by(rows: Iterable[dict[str, Any]], name: str) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+    for row in rows:
+        grouped[row[name]].append(row)
+    return grouped
 
 
-def _pairs(found: Iterable[Mapping[str, Any]], of: str, owner: str) -> list[dict[str, Any]]:
-    return [{of: owner, 'key': row['key'], 'value': row['value'] or ''} for row in found]
+def _pairs(rows: Iterable[Mapping[str, Any]], of: str, owner: str) -> list[dict[str, Any]]:
+    return [{of: owner, 'key': row['key'], 'value': row['value'] or ''} for row in rows]

@@ -1,4 +1,4 @@
-"""Write what was read of Cinder: each verb is a transaction, and a repeat finds it written."""
+"""Writes of an import. Each is one transaction and can be repeated: existing rows are skipped."""
 import logging
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -26,28 +26,33 @@ _CHILDREN = ('volume_metadata', 'volume_image_metadata', 'snapshots', 'snapshot_
 
 
 def missing(connection: sa.Connection, name: str,
-            found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows whose key does not exist here, without the parts of existing types."""
     table = models.metadata.tables[name]
     if name in _OF_TYPES:
         types = set(connection.execute(sa.select(_types.c.id)).scalars())
-        return [dict(row) for row in found if row['volume_type_id'] not in types]
+        return [dict(row) for row in rows if row['volume_type_id'] not in types]
     key = [column.name for column in table.primary_key]
     query = sa.select(*(table.c[column] for column in key))
     if name == 'quotas':
-        # One without a limit is there to be locked.
+        # An earlier release locked a project by a row without a limit.
         query = query.where(table.c.hard_limit.is_not(None))
     there = {tuple(row) for row in connection.execute(query)}
-    return [dict(row) for row in found if tuple(row[column] for column in key) not in there]
+    return [dict(row) for row in rows if tuple(row[column] for column in key) not in there]
 
 
-def taken_names(connection: sa.Connection, found: Sequence[Mapping[str, Any]],
+def taken_names(connection: sa.Connection, rows: Sequence[Mapping[str, Any]],
                 name: str = 'volume_types') -> tuple[list[str], list[str]]:
-    """Of rows with names: the ids of those here of the same name that give way, never used; and
-    the ids of those there that cannot be taken.
+    """Return the conflicts between the names of imported rows and of rows that exist here.
+
+    A volume type that exists here and was never used is replaced by the imported type. Any other
+    conflict prevents the import of the row.
+
+    :param name: ``volume_types`` or ``qos_specs``
+    :returns: ids of rows here to replace, and ids of rows in Cinder that cannot be imported
     """
     table = models.metadata.tables[name]
-    by_name = {row['live_name']: row['id'] for row in found}
+    by_name = {row['live_name']: row['id'] for row in rows}
     there = {row.id: row.live_name for row in connection.execute(
         sa.select(table.c.id, table.c.live_name).where(models.live(table)))
         if by_name.get(row.live_name, row.id) != row.id}
@@ -61,24 +66,28 @@ def taken_names(connection: sa.Connection, found: Sequence[Mapping[str, Any]],
 
 
 @storage_db.retried
-def catalogue(database: storage_db.Database, found: Mapping[str, Sequence[Mapping[str, Any]]],
+def catalogue(database: storage_db.Database, tables: Mapping[str, Sequence[Mapping[str, Any]]],
               into: report.Report) -> None:
-    """Types, QoS specs, limits: all of them at once."""
+    """Write volume types, QoS specs and limits in one transaction.
+
+    :param tables: rows by table, in the order in which they refer to each other
+    :param into: report to which the numbers of rows are added
+    """
     with database.writer() as connection:
-        types = missing(connection, 'volume_types', found['volume_types'])
+        types = missing(connection, 'volume_types', tables['volume_types'])
         replaced, _ = taken_names(connection, types)
         if replaced:
             connection.execute(_types.update().where(_types.c.id.in_(replaced)).values(
                 live_name=None, deleted=True, deleted_at=database.clock.utcnow()))
         counts: dict[str, tuple[int, int]] = {}
         # Determined before any type is written, because parts of existing types are skipped.
-        absent = {name: missing(connection, name, of_table) for name, of_table in found.items()}
+        absent = {name: missing(connection, name, of_table) for name, of_table in tables.items()}
         for name, new in absent.items():
             if name == 'quotas' and new:
                 _unlock(connection, new)
             if new:
                 connection.execute(models.metadata.tables[name].insert(), new)
-            counts[name] = (len(new), len(found[name]) - len(new))
+            counts[name] = (len(new), len(tables[name]) - len(new))
     _count(into, counts)
 
 
@@ -101,27 +110,32 @@ def write(database: storage_db.Database, batch: Sequence[volumes.Draft],
             into.refused.append(report.Finding(
                 importing.NOT_WRITTEN, 'volumes', batch[0].id, text=reason))
             return
-        for one in batch:
-            write(database, [one], into)
+        for draft in batch:
+            write(database, [draft], into)
 
 
 @storage_db.retried
-def drafts(database: storage_db.Database, found: Sequence[volumes.Draft],
+def drafts(database: storage_db.Database, batch: Sequence[volumes.Draft],
            into: report.Report) -> None:
-    """Volumes with all that hangs on them; of one that is here already nothing is written."""
+    """Write volumes and their metadata, snapshots, attachments and grants in one transaction.
+
+    Volumes that exist here are skipped.
+
+    :param into: report to which the numbers of rows are added
+    """
     with database.writer() as connection:
         there = set(connection.execute(sa.select(models.volumes.c.id).where(
-            models.volumes.c.id.in_([one.id for one in found]))).scalars())
-        new = [one for one in found if one.id not in there]
+            models.volumes.c.id.in_([draft.id for draft in batch]))).scalars())
+        new = [draft for draft in batch if draft.id not in there]
         counts = {}
         for name in ('volumes', *_CHILDREN):
-            written = [row for one in new for row in one.rows[name]]
+            written = [row for draft in new for row in draft.rows[name]]
             if written:
                 connection.execute(models.metadata.tables[name].insert(), written)
             counts[name] = (len(written),
-                            sum(len(one.rows[name]) for one in found) - len(written))
-        adopted = [row for one in new
-                   for row in grants.adopted(database, one.id, one.credentials)]
+                            sum(len(draft.rows[name]) for draft in batch) - len(written))
+        adopted = [row for draft in new
+                   for row in grants.adopted(database, draft.id, draft.credentials)]
         if adopted:
             connection.execute(models.grants.insert(), adopted)
             grants.check_sealed_by(database, adopted[0]['key_id'])
@@ -129,14 +143,20 @@ def drafts(database: storage_db.Database, found: Sequence[volumes.Draft],
 
 
 def _count(into: report.Report, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Once it is committed: a transaction may be repeated."""
+    """Add numbers of rows to a report.
+
+    Called after the commit, because the transaction may be repeated.
+    """
     for name, (taken, there) in counts.items():
         into.taken[name] += taken
         into.there[name] += there
 
 
 def _unlock(connection: sa.Connection, new: Sequence[Mapping[str, Any]]) -> None:
-    """The rows that were there only to be locked give way."""
+    """Delete the rows without a limit that are replaced by imported limits.
+
+    An earlier release locked projects by such rows.
+    """
     for row in new:
         connection.execute(models.quotas.delete().where(
             models.quotas.c.project_id == row['project_id'],

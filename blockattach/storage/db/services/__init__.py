@@ -1,1 +1,1 @@
-"""The processes of the service, and the pools that they report."""
+"""Services, clusters, RPC endpoints, and the pools that volume services report."""

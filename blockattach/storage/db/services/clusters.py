@@ -1,4 +1,4 @@
-"""Clusters, as the rows of their members: they have none of their own."""
+"""Clusters of services. A cluster has no row of its own, only those of its members."""
 import logging
 from typing import Any
 
@@ -19,7 +19,7 @@ _services = models.services
 
 def list_all(database: storage_db.Database, down_after: float, name: str | None = None,
              binary: str | None = None) -> list[clusters.Cluster]:
-    """Every cluster by name, or those of a name or of a binary.
+    """Return all clusters sorted by name, or those with a given name or binary.
 
     :param down_after: seconds without a heartbeat after which a member counts as down
     """
@@ -44,9 +44,10 @@ def list_all(database: storage_db.Database, down_after: float, name: str | None 
 
 def get(database: storage_db.Database, down_after: float, name: str,
         binary: str) -> clusters.Cluster:
-    """One cluster by its name.
+    """Return the cluster with a name.
 
-    :raises ClusterNotFound: no service is a member of it
+    :param down_after: seconds without a heartbeat after which a member counts as down
+    :raises ClusterNotFound: the cluster has no members
     """
     found = list_all(database, down_after, name, binary)
     if not found:
@@ -57,9 +58,10 @@ def get(database: storage_db.Database, down_after: float, name: str,
 @storage_db.retried
 def set_disabled(database: storage_db.Database, name: str, binary: str, disabled: bool,
                  reason: str | None = None) -> None:
-    """Take all members of a cluster out of use, or into use again, which forgets the reason.
+    """Disable or enable all members of a cluster.
 
-    :raises ClusterNotFound: no service is a member of it
+    :param reason: reason for disabling; removed when the members are enabled
+    :raises ClusterNotFound: the cluster has no members
     """
     with database.writer() as connection:
         done = connection.execute(_services.update().where(
@@ -72,5 +74,5 @@ def set_disabled(database: storage_db.Database, name: str, binary: str, disabled
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
-    """How many members are so."""
+    """Return a column with the number of members that satisfy a condition."""
     return sa.func.count(sa.case((which, 1)))

@@ -1,4 +1,4 @@
-"""What is on a backend, by project."""
+"""Use of a backend by projects."""
 from typing import Any
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from blockattach.storage.db.services import services
 
 
 class Use(NamedTuple):
-    """Volumes and snapshots, and their GiB."""
+    """Number of volumes and of snapshots, with their total sizes in GiB."""
 
     volumes: int = 0
     volumes_gb: int = 0
@@ -18,14 +18,14 @@ class Use(NamedTuple):
     snapshots_gb: int = 0
 
     def plus(self, other: 'Use') -> 'Use':
-        """Both together."""
+        """Return the sum of two uses."""
         return Use(*map(sum, zip(self, other, strict=True)))
 
 
 def by_project(database: storage_db.Database, backend: str) -> dict[str, Use]:
-    """The use of a backend by the projects that have something there.
+    """Return the use of a backend by each project that has a volume or a snapshot there.
 
-    :param backend: what the names of its pools begin with
+    :param backend: ``host@backend``
     """
     with database.reader() as connection:
         volumes = {row.project_id: Use(row.number, row.size_gb)

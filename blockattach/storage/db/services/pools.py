@@ -1,4 +1,4 @@
-"""Pools: what they last reported, and what is allocated of them."""
+"""Pools: their last reports, and their allocated space."""
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -21,23 +21,24 @@ _pools = models.pools
 _services = models.services
 _volumes = models.volumes
 
-# Reports come less often than heartbeats: a pool stays in use until so many are missing.
+# Reports are less frequent than heartbeats. A pool stays in use until so many are missing.
 _MISSED_REPORTS = 3
 
 
 @storage_db.retried
 def report(database: storage_db.Database, host: str,
            reports: Iterable[tuple[str, Mapping[str, Any]]], availability_zone: str) -> None:
-    """Store what one ``host@backend`` says of all its pools; ``allocated_gb`` is not touched.
+    """Store the report of a backend on all its pools. ``allocated_gb`` is not changed.
 
-    A pool of this host that is not among them is forgotten, unless volumes are on it.
+    A pool of the backend that is absent from the report is deleted, unless volumes are on it.
 
-    :param reports: the pool's whole name (``host@backend#pool``) and its capabilities
+    :param host: ``host@backend``
+    :param reports: full name (``host@backend#pool``) and capabilities of each pool
     """
     reported = dict(reports)
     with database.writer() as connection:
         allocated = _allocated(connection, host)
-        # New ones first: a volume's lock comes before a pool's.
+        # New pools first, because their volumes are locked, and volumes are locked before pools.
         for name in sorted(reported.keys() - allocated.keys()):
             allocated[name] = _add(connection, name, host, availability_zone, reported[name])
         for name, capabilities in sorted(reported.items()):
@@ -48,9 +49,12 @@ def report(database: storage_db.Database, host: str,
 
 @storage_db.retried
 def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Store what pools say that have reported before; False: one has not, and nothing is stored.
+    """Store reports on pools that have rows already.
 
-    It must report what it has provisioned, which is used instead of the allocated room.
+    The reports must contain the provisioned capacity, because the allocated space is not read.
+
+    :param reports: capabilities by the full names of the pools
+    :returns: False if one of the pools has no row, in which case nothing is stored
     """
     with database.writer() as connection:
         for name, capabilities in sorted(reports.items()):
@@ -63,14 +67,16 @@ def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, An
 
 @storage_db.retried
 def forget(database: storage_db.Database, host: str) -> None:
-    """Forget the pools of a ``host@backend`` that is gone for good, unless volumes are on them."""
+    """Delete the pools of a ``host@backend`` that will not return, unless volumes are on them."""
     with database.writer() as connection:
         _forget(connection, _allocated(connection, host))
 
 
 def list_all(database: storage_db.Database, down_after: float) -> list[pools.Pool]:
-    """Every pool by name. ``up``: its report is recent, and a service of it is up, enabled and not
-    frozen.
+    """Return all pools sorted by name.
+
+    A pool is up if its report is recent, a service of its backend is up and enabled, and no
+    service of its backend is frozen. A backend without any service counts as served.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     """
@@ -78,10 +84,12 @@ def list_all(database: storage_db.Database, down_after: float) -> list[pools.Poo
 
 
 def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
-    """The backends that can be used, whether they are in use or not: a service of it is up, and a
-    recent report does not say that it is down.
+    """Return the backends that work, including disabled and frozen ones.
 
-    :param down_after: as of `list_all`
+    A service of such a backend is up, and its recent report does not say that it is down.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    :returns: ``host@backend`` of each backend
     """
     manager = sa.exists().where(
         _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host),
@@ -94,9 +102,10 @@ def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
 
 
 def get(database: storage_db.Database, name: str, down_after: float) -> pools.Pool:
-    """One pool by its whole name.
+    """Return the pool with a full name, ``host@backend#pool``.
 
-    :raises PoolNotFound: none of that name has ever reported
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    :raises PoolNotFound: no pool with this name has reported
     """
     row = _ONE.first(database, pool=name, **_since(down_after))
     if row is None:
@@ -113,7 +122,7 @@ def _with_up() -> sa.Select[Any]:
         _services.c.disabled == sa.false(), _services.c.reported_at >= lived))
     up = sa.and_(_pools.c.reported_at >= reported, one_serves,
                  ~manager.where(_services.c.frozen == sa.true()))
-    # Of those that keep it, the first that sends heartbeats.
+    # Of the services of the backend, the first one that sends heartbeats, else the first one.
     of_manager = sa.select(_services.c.uuid).where(
         _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host)).order_by(
         (_services.c.reported_at >= lived).desc(), _services.c.id).limit(1)
@@ -127,19 +136,19 @@ _ONE = statements.Statement(lambda dialect: _with_up().where(
 
 
 def _since(down_after: float) -> dict[str, float]:
-    """From which moments on a report and a heartbeat are recent."""
+    """Return the offsets from now after which a report and a heartbeat count as recent."""
     return {'report_offset': -down_after * _MISSED_REPORTS, 'alive_offset': -down_after}
 
 
 def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
-    known = connection.execute(
+    stored = connection.execute(
         sa.select(_pools.c.name, _pools.c.allocated_gb).where(_pools.c.host == host))
-    return {row.name: row.allocated_gb for row in known}
+    return {row.name: row.allocated_gb for row in stored}
 
 
 def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
          capabilities: Mapping[str, Any]) -> int:
-    """Write a new pool down with what the volumes there take already; returns that."""
+    """Insert a new pool, and return the space in GiB that volumes have allocated there already."""
     holding = connection.execute(_volumes.select().where(models.live(_volumes), sa.or_(
         _volumes.c.pool == name, _volumes.c.claimed_pool == name)).with_for_update())
     allocated = sum(row.size_gb * (row.pool == name)
@@ -149,7 +158,7 @@ def _add(connection: sa.Connection, name: str, host: str, availability_zone: str
             name=name, host=host, availability_zone=availability_zone,
             allocated_gb=allocated, **_measured(capabilities, allocated)))
     except db_exception.DBDuplicateEntry as exc:
-        # Another process of the backend was faster: the whole report again, which finds it.
+        # Another process of the backend has inserted the pool. Repeated, the report finds the row.
         raise db_exception.RetryRequest(exc) from exc
     return allocated
 
@@ -161,15 +170,15 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
     holding = connection.execute(
         sa.select(_volumes.c.pool).distinct().where(models.live(_volumes),
                                                     _volumes.c.pool.in_(gone)))
-    # A claim that was made since that read has raised the pool's own row.
+    # A volume that was placed after this read has raised ``allocated_gb`` of the pool.
     connection.execute(_pools.delete().where(
         _pools.c.name.in_(gone - set(holding.scalars())), _pools.c.allocated_gb <= 0))
 
 
 def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]:
-    """The columns that follow from a report.
+    """Return the columns of a pool that follow from a report.
 
-    A backend that does not say what it has provisioned has provisioned what is allocated.
+    If a backend does not report its provisioned capacity, the allocated space is used.
     """
     reported = {'provisioned_capacity_gb': allocated, **capabilities}
     capacity = pools.measure(reported)
@@ -186,7 +195,7 @@ def _finite(value: float) -> float | None:
 
 
 def _speakable(value: Any) -> Any:
-    """JSON has no infinite numbers: drivers and clients use "infinite"."""
+    """Replace numbers that JSON cannot represent. Drivers and clients use "infinite"."""
     if isinstance(value, Mapping):
         return {str(key): _speakable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Where the servers of processes listen that are sent to without a broker."""
+"""Endpoints of the RPC servers that listen for direct calls, without a message broker."""
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -10,13 +10,14 @@ from blockattach.storage.db import storage_db
 
 _endpoints = models.rpc_endpoints
 _FORGOTTEN = 10
-"""After so many times the silence after which an endpoint counts as down, its row goes."""
+"""Factor of the time after which an endpoint counts as down; its row is deleted after that."""
 
 
 class RpcEndpoint(NamedTuple):
-    """One start of one server.
+    """Endpoint of an RPC server. Each start of a server has a new endpoint.
 
-    :ivar fingerprint: of its certificate, SHA-256 in hexadecimal; None: without TLS
+    :ivar instance: identifier of the start
+    :ivar fingerprint: SHA-256 fingerprint of the certificate in hexadecimal; None without TLS
     """
 
     host: str
@@ -28,10 +29,11 @@ class RpcEndpoint(NamedTuple):
 @storage_db.retried
 def register(database: storage_db.Database, topic: str, server: str, endpoint: RpcEndpoint,
              down_after: float) -> None:
-    """A server listens there from now on. May be repeated.
+    """Register the endpoint of a server. The call may be repeated.
 
-    :param down_after: seconds without a heartbeat after which one counts as down; those that have
-        been silent for much longer are forgotten
+    :param server: name of the server on the topic
+    :param down_after: seconds without a heartbeat after which an endpoint counts as down. After
+        ten times as long, its row is deleted
     """
     with database.writer() as connection:
         connection.execute(_endpoints.delete().where(
@@ -40,7 +42,7 @@ def register(database: storage_db.Database, topic: str, server: str, endpoint: R
             topic=topic, server=server, **endpoint._asdict(), reported_at=clock.now(),
             created_at=database.clock.utcnow()))
     with database.reader() as connection:
-        # Read first: a condition that no index serves locks every row.
+        # Read first, because a deletion by a condition without an index locks every row.
         silent = connection.scalars(sa.select(_endpoints.c.instance).where(
             _endpoints.c.reported_at < clock.now(-_FORGOTTEN * down_after))).all()
     if silent:
@@ -49,14 +51,17 @@ def register(database: storage_db.Database, topic: str, server: str, endpoint: R
 
 @storage_db.retried
 def withdraw(database: storage_db.Database, instances: Collection[str]) -> None:
-    """They listen no more."""
+    """Delete endpoints, by their instances."""
     with database.writer() as connection:
         connection.execute(_endpoints.delete().where(_endpoints.c.instance.in_(instances)))
 
 
 @storage_db.retried
 def heartbeat(database: storage_db.Database, instances: Collection[str]) -> bool:
-    """Send a heartbeat of some; False: one of them is not known, and must be registered again."""
+    """Record a heartbeat of endpoints, by their instances.
+
+    :returns: False if one of them has no row and must be registered again
+    """
     with database.writer() as connection:
         return connection.execute(
             _endpoints.update().where(_endpoints.c.instance.in_(instances))
@@ -65,9 +70,10 @@ def heartbeat(database: storage_db.Database, instances: Collection[str]) -> bool
 
 def find(database: storage_db.Database, topic: str, server: str | None,
          down_after: float) -> list[RpcEndpoint]:
-    """Who listens on a topic, or on it under this name, in the order of their coming.
+    """Return the endpoints that are up on a topic, oldest first.
 
-    :param down_after: as for `register`; those that are down are left out
+    :param server: name of the server on the topic; None for all servers
+    :param down_after: seconds without a heartbeat after which an endpoint counts as down
     """
     query = sa.select(*(_endpoints.c[name] for name in RpcEndpoint._fields)).where(
         _endpoints.c.topic == topic, _endpoints.c.reported_at >= clock.now(-down_after),

@@ -1,4 +1,4 @@
-"""Services and their heartbeats, by the database's clock alone."""
+"""Services and their heartbeats, by the clock of the database only."""
 import dataclasses
 import datetime
 import functools
@@ -25,35 +25,38 @@ LOG = logging.getLogger(__name__)
 _services = models.services
 _AFTER_HASH = chr(ord('#') + 1)
 INSTANCE = '/'
-"""In the name of an owner: between a service and its process instance."""
+"""Separator between the service and its process instance in the name of an owner."""
 
 
 @storage_db.retried
 def register(database: storage_db.Database, binary: str, host: str, availability_zone: str,
              process_instance: str, release: str | None = None, cluster: str | None = None,
              reconciled: records.Reconciled | None = None) -> records.Service:
-    """Register a service as up, by its name; it keeps its uuid and whether it is disabled.
+    """Register a service as up. A service with a row keeps its uuid and its disabled flag.
 
-    :param process_instance: names this run of the process
-    :param release: a name of `blockattach.storage.rpc.history`
-    :param cluster: ``cluster@backend``, where it serves a backend together with others
-    :param reconciled: what it has repaired, if it serves a backend
+    :param process_instance: identifier of this run of the process
+    :param release: name of a release in `blockattach.storage.rpc.history`
+    :param cluster: ``cluster@backend`` if several services share the backend, else None
+    :param reconciled: repairs of the service; None if the service has no backend
     """
     now = database.clock.utcnow()
     values = {'availability_zone': availability_zone, 'process_instance': process_instance,
             'release': release, 'cluster': cluster, 'reported_at': clock.now(),
             'reconciled': _stored(reconciled)}
-    known = sa.select(_services.c.id).where(*_named(binary, host))
+    registered = sa.select(_services.c.id).where(*_named(binary, host))
     update = _services.update().where(*_named(binary, host)).values(updated_at=now, **values)
     with database.writer() as connection:
-        # Read first: an update that finds nothing locks the gap that others insert into.
-        if connection.execute(known).first() is None or connection.execute(update).rowcount == 0:
+        # Read first: on MariaDB, an update that matches no row locks the gap into which other
+        # processes insert.
+        if connection.execute(registered).first() is None \
+                or connection.execute(update).rowcount == 0:
             try:
                 connection.execute(_services.insert().values(
                     uuid=database.new_id(), binary=binary, host=host, created_at=now,
                     **_as_its_cluster(connection, binary, cluster), **values))
             except db_exception.DBDuplicateEntry as exc:
-                # Another process of this name was faster: again, the last one counts.
+                # Another process with this name has inserted the row. Repeated, the function
+                # updates the row, so that the last process counts.
                 raise db_exception.RetryRequest(exc) from exc
         row = connection.execute(_services.select().where(*_named(binary, host))).one()
     log.step(LOG, 'Service registered', binary=binary, host=host)
@@ -63,11 +66,12 @@ def register(database: storage_db.Database, binary: str, host: str, availability
 @storage_db.retried
 def heartbeat(database: storage_db.Database, service_id: int, process_instance: str | None = None,
               reconciled: records.Reconciled | None = None) -> bool:
-    """Send a heartbeat; False when the service was removed and must register again.
+    """Record a heartbeat of a service.
 
-    :param process_instance: only if no other instance has registered meanwhile
-    :param reconciled: what it has repaired, if it serves a backend
-    :raises Conflict: one has
+    :param process_instance: instance that must be the registered one; None for any instance
+    :param reconciled: repairs of the service; None if the service has no backend
+    :returns: False if the service was removed and must register again
+    :raises Conflict: another process instance has registered the service
     """
     row = _services.c.id == service_id
     mine = row if process_instance is None else sa.and_(
@@ -87,9 +91,10 @@ def heartbeat(database: storage_db.Database, service_id: int, process_instance: 
 
 def list_all(database: storage_db.Database, down_after: float, host: str | None = None,
              binary: str | None = None) -> list[records.Service]:
-    """Every service, or those of one host (with its backends) or of one name.
+    """Return all services, or those of a host or a binary.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
+    :param host: host or ``host@backend``; a host includes its backends
     """
     query = _with_up(down_after).order_by(_services.c.id)
     if host is not None:
@@ -101,7 +106,10 @@ def list_all(database: storage_db.Database, down_after: float, host: str | None 
 
 
 def all_up(database: storage_db.Database, binary: str, down_after: float) -> bool:
-    """Whether every enabled service of this name sends heartbeats; of a cluster, one does."""
+    """Return True if every enabled service of a binary is up. Of a cluster, one member suffices.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    """
     up: dict[str, bool] = {}
     for one in list_all(database, down_after, binary=binary):
         up[one.backend] = up.get(one.backend, False) or one.up or one.disabled
@@ -109,20 +117,26 @@ def all_up(database: storage_db.Database, binary: str, down_after: float) -> boo
 
 
 def silent(database: storage_db.Database, binary: str, down_after: float) -> list[str]:
-    """The backends none of whose services sends heartbeats."""
+    """Return the backends of which no service is up.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    """
     found = list_all(database, down_after, binary=binary)
     living = {service.backend for service in found if service.up}
     return sorted({service.backend for service in found} - living)
 
 
 def silent_managers(database: storage_db.Database, down_after: float) -> list[str]:
-    """The same of volume managers."""
+    """Return the backends of which no volume service is up, see `silent`."""
     return silent(database, binaries.VOLUME, down_after)
 
 
 def of_releases(database: storage_db.Database, down_after: float,
                 releases: Collection[str]) -> list[str]:
-    """The services of some releases that send heartbeats, by name."""
+    """Return descriptions of the services of the given releases that are up.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    """
     query = sa.select(_services).where(
         _services.c.reported_at >= clock.now(-down_after), _services.c.release.in_(releases))
     with database.reader() as connection:
@@ -132,7 +146,10 @@ def of_releases(database: storage_db.Database, down_after: float,
 
 def keeping(database: storage_db.Database, binary: str, backend: str,
             down_after: float) -> list[records.Service]:
-    """The services that keep one backend, those that send heartbeats first."""
+    """Return the services of a backend, those that are up first.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    """
     up = _services.c.reported_at >= clock.now(-down_after)
     return _read(database, _with_up(down_after).where(
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
@@ -140,27 +157,33 @@ def keeping(database: storage_db.Database, binary: str, backend: str,
 
 def on_host(host: str, pool: sa.ColumnElement[str] = models.volumes.c.pool,
             ) -> sa.ColumnElement[bool]:
-    """Volumes, or what else has such a column, on any pool of one ``host@backend``.
+    """Return the condition that a pool belongs to a ``host@backend``.
 
-    A range of bytes, not LIKE: names hold underscores, and no index serves LIKE everywhere.
+    The condition compares a range of bytes. LIKE is not used, because names contain underscores,
+    and not every database uses an index for LIKE.
+
+    :param pool: column with the name of a pool; that of volumes by default
     """
     return sa.and_(pool > f'{host}#', pool < f'{host}{_AFTER_HASH}')
 
 
 def of_service(column: sa.ColumnElement[str], owner: str) -> sa.ColumnElement[bool]:
-    """Whether an owner is an instance of the same service as another one."""
+    """Return the condition that a column names an instance of the same service as an owner."""
     service = owner.rpartition(INSTANCE)[0]
     return column.startswith(f'{service}{INSTANCE}', autoescape=True)
 
 
 def keeps(backend: sa.ColumnElement[str] | str) -> sa.ColumnElement[bool]:
-    """Services that keep a backend: alone under its name, or as a member of its cluster."""
+    """Return the condition for the services of a backend.
+
+    That is the service with the name of the backend, or the members of the cluster with this name.
+    """
     return sa.or_(_services.c.cluster == backend,
                   sa.and_(_services.c.cluster.is_(None), _services.c.host == backend))
 
 
 def is_frozen(connection: sa.Connection, backend: str) -> bool:
-    """Whether no volume is to be made or deleted on a backend."""
+    """Return True if a backend is frozen: no volume may be created or deleted there."""
     return _FROZEN.first(connection, backend=backend) is not None
 
 
@@ -171,9 +194,10 @@ _FROZEN = statements.Statement(lambda dialect: sa.select(_services.c.id).where(
 
 def get_by_host(database: storage_db.Database, binary: str, host: str,
                 down_after: float) -> records.Service:
-    """One service by its name.
+    """Return a service by its binary and its host.
 
-    :raises ServiceNotFound: there is none
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    :raises ServiceNotFound: there is no such service
     """
     found = _read(database, _with_up(down_after).where(*_named(binary, host)))
     if not found:
@@ -184,9 +208,10 @@ def get_by_host(database: storage_db.Database, binary: str, host: str,
 @storage_db.retried
 def set_disabled(database: storage_db.Database, binary: str, host: str, disabled: bool,
                  reason: str | None = None) -> None:
-    """Take a service out of use, or back into use, which forgets the reason.
+    """Disable or enable a service.
 
-    :raises ServiceNotFound: there is none
+    :param reason: reason for disabling; removed when the service is enabled
+    :raises ServiceNotFound: there is no such service
     """
     _change(database, binary, host, _services.c.host == host,
             disabled=disabled, disabled_reason=reason if disabled else None)
@@ -195,10 +220,10 @@ def set_disabled(database: storage_db.Database, binary: str, host: str, disabled
 
 @storage_db.retried
 def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
-    """Freeze a backend, or thaw it; whether its service is disabled is another matter.
+    """Freeze or thaw a backend. The disabled flag of its services is not changed.
 
-    :param host: ``host@backend``; or ``cluster@backend``, for all that keep it
-    :raises ServiceNotFound: there is none
+    :param host: ``host@backend``, or ``cluster@backend`` for all members of the cluster
+    :raises ServiceNotFound: there is no such volume service
     """
     _change(database, binaries.VOLUME, host,
             sa.or_(_services.c.host == host, _services.c.cluster == host), frozen=frozen)
@@ -207,10 +232,11 @@ def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
 
 @storage_db.retried
 def remove(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
-    """Forget a service that will not come back.
+    """Delete a service that will not return.
 
-    :raises ServiceNotFound: there is none
-    :raises Conflict: it is up, and would be back at its next heartbeat
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    :raises ServiceNotFound: there is no such service
+    :raises Conflict: the service is up, and would register again at its next heartbeat
     """
     with database.writer() as connection:
         row = connection.execute(_with_up(down_after).where(*_named(binary, host))
@@ -230,7 +256,10 @@ def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _as_its_cluster(connection: sa.Connection, binary: str,
                     cluster: str | None) -> dict[str, Any]:
-    """Whether a new service begins disabled: where all others of its cluster are."""
+    """Return the disabled flag and reason of a new service.
+
+    A new service is disabled if its cluster has other members and all of them are disabled.
+    """
     others = [] if cluster is None else connection.execute(
         sa.select(_services.c.disabled, _services.c.disabled_reason).where(
             _services.c.binary == binary, _services.c.cluster == cluster)).all()
@@ -281,7 +310,7 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
 
 
 class Presence:
-    """A running service's own row: written at its start, and again at each heartbeat."""
+    """Registration of a running service, which is renewed by heartbeats."""
 
     def __init__(self, database: storage_db.Database, binary: str, host: str,
                  availability_zone: str, release: str | None = None,
@@ -289,11 +318,11 @@ class Presence:
                  reconciled: Callable[[], records.Reconciled] | None = None) -> None:
         """
         :param cluster: see `register`
-        :param sole: no other process may serve under this name; see `wrong`
-        :param reconciled: what each heartbeat reports, see `register`
+        :param sole: True if no other process may run under this name, see `wrong`
+        :param reconciled: returns the repairs that each heartbeat reports, see `register`
         """
         self.process_instance = database.new_id().replace('-', '')
-        """Names this process instance: the work of others is orphaned."""
+        """Identifier of this process instance. The work of earlier instances is orphaned."""
         self._database = database
         self._register = functools.partial(register, database, binary, host, availability_zone,
                                            self.process_instance, release, cluster)
@@ -304,7 +333,7 @@ class Presence:
         self._service_id: int | None = None
 
     def beat(self) -> None:
-        """Send a heartbeat; a service that was removed registers anew."""
+        """Send a heartbeat. A service that was removed registers again."""
         reconciled = None if self._reconciled is None else self._reconciled()
         try:
             if self._service_id is None or not heartbeat(
@@ -312,13 +341,13 @@ class Presence:
                     self.process_instance if self._sole else None, reconciled):
                 self._service_id = self._register(reconciled).id
         except errors.Conflict:
-            # Of two instances, the later one is the service.
+            # Of two instances, the one that registered last keeps the service.
             if not self._superseded:
                 LOG.error('Lost the service registration to another process with the same name%s',
                           self._named)
             self._superseded = True
 
     def wrong(self) -> str | None:
-        """Why this process should be ended; None: it is the only one of its name."""
+        """Return the reason why this process should be stopped, or None if there is none."""
         return 'another process is registered under the same service name' \
             if self._superseded else None
