@@ -1,1 +1,1 @@
-"""The database: verbs in, typed records out; one module per aggregate."""
+"""Database of block storage: queries and state changes, one module for each kind of resource."""

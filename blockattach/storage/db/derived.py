@@ -1,6 +1,6 @@
-"""Write anew what follows from something else, where it has come to differ: an operator's repair.
+"""Recalculation of derived columns, as a repair by an operator.
 
-No process calls this: each writes what follows in the transaction of what it follows from.
+No service needs this. Derived columns are written in the transaction that changes their source.
 """
 from typing import Any
 
@@ -30,16 +30,17 @@ _Own = volume_lifecycle.OwnStatus
 _REMEMBERING = frozenset({
     _Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING, _Own.DOWNLOADING, _Own.UPLOADING,
     _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING})
-"""Work on a volume that is there: it remembers what for, and cannot be written anew."""
+"""Own statuses whose work cannot be recreated, because its progress holds the request."""
 _VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 
 
 @storage_db.retried
 def volume_status(database: storage_db.Database, volume_id: str) -> None:
-    """Derive anew, under the volume's lock: ranks and slots of its rows, credentials, its status.
+    """Recalculate the derived columns of a volume and its attachments, under the volume's lock.
 
-    A row that is worked on without a deadline gets one that has passed, so that it is resumed; its
-    snapshots alike.
+    These are the ranks and slots of the attachments, the grants, the work on the volume and its
+    snapshots, the claimed space, and the status of the volume. A connecting or disconnecting
+    attachment without a deadline gets one that has passed, so that its work is resumed.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -47,15 +48,16 @@ def volume_status(database: storage_db.Database, volume_id: str) -> None:
         row = volume_rows.lock(connection, volume_id)
         _derive_rows(connection, volume_id)
         initiators = set()
-        for one in connection.execute(
+        for names in connection.execute(
                 sa.select(_rows.c.initiator, _rows.c.previous_initiator).where(
                     _rows.c.volume_id == volume_id, _rows.c.deleted == sa.false())):
-            initiators |= set(filter(None, one))
+            initiators |= set(filter(None, names))
         for initiator in sorted(initiators):
             grants.ensure(connection, database, volume_id, initiator)
         grants.drop_unused(connection, volume_id, connection.execute(
             sa.select(_grants.c.initiator).where(_grants.c.volume_id == volume_id)).scalars())
-        # What an administrator calls so is not made once more: nobody could say what of.
+        # ``shared_targets`` is true until a backend has created the volume. A volume that exists
+        # is creating only after a reset of its status, and must not be created again.
         at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
         if row.own_status not in _REMEMBERING:
@@ -105,7 +107,7 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
 
 @storage_db.retried
 def counts(database: storage_db.Database) -> None:
-    """Count anew what pools have given away."""
+    """Recalculate the allocated space of all pools from their volumes."""
     given = (sa.select(sa.func.coalesce(sa.func.sum(size), 0)).where(
         pool == _pools.c.name, volume_rows.LIVE).scalar_subquery() for pool, size in claims.GIVEN)
     with database.writer() as connection:

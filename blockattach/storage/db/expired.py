@@ -1,4 +1,4 @@
-"""What is kept for a time only: messages, names of requests, the history of attachments."""
+"""Deletion of expired messages, idempotency keys and events of attachments."""
 from blockattach.storage.db import idempotency
 from blockattach.storage.db import messages
 from blockattach.storage.db import storage_db
@@ -6,7 +6,7 @@ from blockattach.storage.db.attachments import history
 
 
 def purge(database: storage_db.Database) -> None:
-    """Remove what has expired; any process may, several at once too."""
+    """Delete expired rows. Any process may do so, and several may at the same time."""
     messages.purge(database)
     idempotency.purge(database)
     history.purge(database)

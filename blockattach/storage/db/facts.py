@@ -1,4 +1,4 @@
-"""The rows as input of `blockattach.storage.domain.invariants`. Only read, in one transaction."""
+"""Input of `blockattach.storage.domain.invariants` from the database."""
 import datetime
 
 import sqlalchemy as sa
@@ -20,8 +20,8 @@ _transfers = models.transfers
 _snapshots = models.snapshots
 
 
-# In the order of the fields of their facts; put together once, as the simulation asks after every
-# operation.
+# The columns are in the order of the fields of the facts. The queries are built only once, because
+# the simulation executes them after every operation.
 _VOLUMES = sa.select(
     _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
     _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
@@ -38,7 +38,7 @@ _ATTACHMENTS = sa.select(
     sa.func.lower(_rows.c.initiator), sa.func.lower(_rows.c.previous_initiator),
     _rows.c.connection.is_not(None), _rows.c.deleted,
     _rows.c.deadline).where(sa.or_(
-        # What is gone is history, as long as it holds nothing.
+        # Deleted rows are checked only if they still have a slot, a rank or a deadline.
         models.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
         _rows.c.deadline.is_not(None), _rows.c.state != attachment_lifecycle.State.GONE.value))
 _WORK = sa.union_all(
@@ -54,7 +54,7 @@ _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
 
 
 def read(database: storage_db.Database) -> observed.Facts:
-    """All that the rows say now; nothing of the targets."""
+    """Return the facts in the database, read in one transaction. Targets are not asked."""
     with database.reader() as connection:
         now = connection.execute(sa.select(clock.now())).scalar_one()
         attachments = tuple(
@@ -80,6 +80,6 @@ def _overdue(deadline: datetime.datetime | None, now: datetime.datetime) -> floa
 
 
 def _at_work(attachments: tuple[observed.AttachmentFact, ...]) -> frozenset[tuple[str, str]]:
-    """The pairs that are being worked on by a row whose deadline has not passed."""
+    """Return the (volume, initiator) pairs of attachments whose deadline has not passed."""
     return frozenset((row.volume_id, name) for row in attachments
                      if row.overdue is not None and row.overdue < 0 for name in row.initiators)

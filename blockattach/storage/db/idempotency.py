@@ -1,7 +1,8 @@
-"""Requests that a client named (``Idempotency-Key``): the same request makes nothing twice.
+"""Idempotency keys of clients (``Idempotency-Key``): a repeated request creates nothing twice.
 
-The id of what was made is stored in its transaction, with a digest of the body; never the answer,
-which may hold a secret and would become stale.
+The id of the created resource is stored in the transaction that creates the resource, with a
+digest of the body. The response is not stored, because it may contain a secret and would become
+stale.
 """
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -23,9 +24,9 @@ _FORGET = statements.Statement(lambda dialect: _keys.delete().where(
 
 
 def find(database: storage_db.Database, request: idempotency.Request) -> str | None:
-    """The id that this request made before; None: it has made nothing.
+    """Return the id of the resource that a request has created before, or None if there is none.
 
-    :raises IdempotencyKeyReused: the name was given to another body
+    :raises IdempotencyKeyReused: the key was used with another body
     """
     with database.reader() as connection:
         row = _FIND.first(connection, scope=request.scope)
@@ -39,10 +40,11 @@ def find(database: storage_db.Database, request: idempotency.Request) -> str | N
 def remember(connection: sa.Connection, database: storage_db.Database,
              request: idempotency.Request, resource_id: str, seconds: float,
              instead_of: str | None = None) -> None:
-    """Write down what a request makes, in the transaction that makes it.
+    """Store the id of the resource that a request creates, in the same transaction.
 
-    :param instead_of: what it made before, which failed
-    :raises IdempotencyKeyTaken: a copy of the request is doing so elsewhere, or just has
+    :param seconds: time until the key expires, in database time
+    :param instead_of: id of a resource that the request has created before, and that has failed
+    :raises IdempotencyKeyTaken: the same request is being processed elsewhere, or has just been
     """
     # No resource has an empty id.
     _FORGET.change(connection, scope=request.scope, instead_of=instead_of or '')
@@ -57,6 +59,6 @@ def remember(connection: sa.Connection, database: storage_db.Database,
 
 @storage_db.retried
 def purge(database: storage_db.Database) -> int:
-    """Remove expired keys; returns how many."""
+    """Delete expired keys, and return their number."""
     with database.writer() as connection:
         return connection.execute(_keys.delete().where(_keys.c.expires_at <= clock.now())).rowcount

@@ -1,4 +1,4 @@
-"""Messages to users about failures that came after the answer."""
+"""User messages about operations that failed after their requests were answered."""
 import datetime
 import functools
 import uuid
@@ -26,23 +26,25 @@ SORT_COLUMNS = {
     'resource_type': _rows.c.resource_type, 'resource_uuid': _rows.c.resource_id,
     'request_id': _rows.c.request_id, 'message_level': _rows.c.message_level,
 }
-"""Sort keys and filters of a message list, by the API's names."""
+"""Columns of the sort keys and filters of a message list, by their names in the API."""
 
 
 @storage_db.retried
 def create(database: storage_db.Database, project_id: str, request_id: str | None,
            text: domain_messages.Text, resource_id: str, detail: str = '', *,
            words: str = '', once: bool = False) -> None:
-    """Write a message down for a project.
+    """Create a user message for a project.
 
-    :param detail: what went wrong in this case: only administrators read it
-    :param words: what the user reads of it, behind the constant sentence: it names no host, no
-        pool and no capacity
-    :param once: a resource has at most one such message: a later one replaces it
+    :param detail: reason of the failure, which only administrators can read
+    :param words: reason for the user, appended to the constant sentence of the message. It must
+        not contain a host, a pool or a capacity
+    :param once: True if the resource has at most one message of this kind, which a later one
+        replaces
     """
     message_id = name_of(text, resource_id) if once else database.new_id()
     said = _said(text, detail, words)
-    # Not an update first: one that finds nothing would lock the gap that others insert into.
+    # Insert first: on MariaDB, an update that matches no row would lock the gap into which other
+    # processes insert.
     try:
         with database.writer(storage_db.inserted(_rows.c.id, message_id)) as connection:
             _insert(connection, database, message_id, project_id, request_id, text, resource_id,
@@ -53,18 +55,21 @@ def create(database: storage_db.Database, project_id: str, request_id: str | Non
                 updated_at=database.clock.utcnow(), **said))
 
 
-def of_failure(database: storage_db.Database, found: records.Work | None, request_id: str | None,
+def of_failure(database: storage_db.Database, ended: records.Work | None, request_id: str | None,
                text: domain_messages.Text | None, reason: Exception | None = None) -> work.Say:
-    """Writes down why work has failed, in the transaction that ends it.
+    """Return a function that creates a user message in the transaction that ends failed work.
 
-    :param text: None, as where the work is of no project: nobody is to read of it
-    :param reason: None: it was cancelled, and the text says so
+    The function does nothing if the work is unknown or belongs to no project.
+
+    :param ended: the work that ends; None if it is unknown
+    :param text: kind of the message; None to create no message
+    :param reason: error of the work; None if the work was cancelled, which the text states
     """
-    if text is None or found is None or found.project_id is None:
+    if text is None or ended is None or ended.project_id is None:
         return work.silent
     return functools.partial(
-        _insert, database=database, message_id=database.new_id(), project_id=found.project_id,
-        request_id=request_id, text=text, resource_id=found.resource_id,
+        _insert, database=database, message_id=database.new_id(), project_id=ended.project_id,
+        request_id=request_id, text=text, resource_id=ended.resource_id,
         said=_said(text, '', '') if reason is None else
         _said(text, str(reason), errors.in_words(reason)))
 
@@ -87,23 +92,28 @@ def _insert(connection: sa.Connection, database: storage_db.Database, message_id
 def no_valid_pool(database: storage_db.Database, project_id: str, request_id: str | None,
                   volume_id: str, reasons: Mapping[str, str], detail: str,
                   text: domain_messages.Text = domain_messages.NO_VALID_POOL) -> None:
-    """Write the only message that no pool will do for a volume, or for the work on it.
+    """Create the user message that no pool is suitable for a volume, or for work on the volume.
 
-    :param reasons: why not, by the pools' names
+    A volume has at most one such message for each kind of text.
+
+    :param reasons: reason for each pool, by the name of the pool
     """
     create(database, project_id, request_id, text, volume_id, detail,
            words=f'Reasons: {placement.in_words(reasons)}.', once=True)
 
 
 def is_there(name: sa.BindParameter[str]) -> sa.Exists:
-    """Whether the only message of this `name_of` is there, for a query that is made anyway."""
+    """Return the condition that the message with an id from `name_of` exists.
+
+    The condition is part of a larger query.
+    """
     return sa.exists().where(_rows.c.id == name)
 
 
 def get(database: storage_db.Database, message_id: str) -> records.Message:
-    """One message.
+    """Return a user message.
 
-    :raises MessageNotFound: there is none
+    :raises MessageNotFound: there is no such message
     """
     with database.reader() as connection:
         row = connection.execute(
@@ -115,11 +125,12 @@ def get(database: storage_db.Database, message_id: str) -> records.Message:
 
 def list_page(database: storage_db.Database, project_id: str | None, equal: Mapping[str, Any],
               page: paging.Page, like: Mapping[str, str] | None = None) -> list[records.Message]:
-    """One page of a project's messages (None: every project's).
+    """Return a page of user messages.
 
-    :param equal: a key of `SORT_COLUMNS` to the value it must have
-    :param like: such a key to a part of its value
-    :raises MessageNotFound: the marker is none
+    :param project_id: project of the messages; None for every project
+    :param equal: values of columns, by the keys of `SORT_COLUMNS`
+    :param like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    :raises MessageNotFound: the marker is not the id of a message
     """
     query = _rows.select().where(
         *(SORT_COLUMNS[key] == value for key, value in equal.items()),
@@ -135,21 +146,24 @@ def list_page(database: storage_db.Database, project_id: str | None, equal: Mapp
 
 @storage_db.retried
 def delete(database: storage_db.Database, message_id: str) -> None:
-    """Forget a message. One that is not there is a success."""
+    """Delete a user message. Nothing happens if it does not exist."""
     with database.writer() as connection:
         connection.execute(_rows.delete().where(_rows.c.id == message_id))
 
 
 @storage_db.retried
 def purge(database: storage_db.Database) -> int:
-    """Remove expired messages; returns how many."""
+    """Delete expired user messages, and return their number."""
     with database.writer() as connection:
         return connection.execute(
             _rows.delete().where(_rows.c.expires_at <= database.clock.utcnow())).rowcount
 
 
 def name_of(text: domain_messages.Text, resource_id: str) -> str:
-    """The id of the only message of its kind on a thing: the key itself keeps a second out."""
+    """Return the id of the only message of a kind about a resource.
+
+    Because the id is always the same, the primary key prevents a second message.
+    """
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f'blockattach:{text.event_id}:{resource_id}'))
 
 

@@ -1,5 +1,6 @@
-"""Tables. Used by `blockattach.storage.db` only; `metadata` is what the migrations must agree
-with.
+"""Tables of the database, used only by `blockattach.storage.db`.
+
+The result of the schema migrations must be equal to `metadata`.
 """
 from typing import Any
 
@@ -18,32 +19,36 @@ metadata = sa.MetaData(naming_convention={
 ID_LENGTH = 36
 NAME_LENGTH = 255
 
-# Text is compared byte by byte, on MySQL too: keys of metadata that differ in case are two, and a
-# list is sorted alike everywhere. All of Unicode fits. This collation pads with blanks. Texts of
-# clients get one without padding, whose name depends on the server (`1000_first_release`).
+# Text is compared byte by byte on all databases, so that metadata keys differing in case are
+# distinct and the order of a list does not depend on the database. The character set covers all of
+# Unicode. This collation ignores trailing blanks. Columns with texts of clients get a collation
+# that does not, whose name depends on the server (`1000_first_release`).
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
-# ``host@backend#pool``, ordered by bytes: all pools of a host lie side by side in an index.
+# ``host@backend#pool``, ordered by bytes, so that all pools of a host are adjacent in an index.
 PoolName = sa.String(NAME_LENGTH).with_variant(
     sa.String(NAME_LENGTH, collation='C'), 'postgresql')
-# MySQL's TEXT ends at 64 KiB.
+# TEXT is limited to 64 KiB on MySQL.
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
 def uuid_column(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Column[str]:
-    """A column that holds a UUID as text."""
+    """Return a column that holds a UUID as text."""
     return sa.Column(name, sa.String(ID_LENGTH), *parts, **options)
 
 
 def timestamps() -> tuple[sa.Column, ...]:
-    """When a row was made and last changed."""
+    """Return the columns with the times of the creation and the last change of a row."""
     return (sa.Column('created_at', Timestamp, nullable=False),
             sa.Column('updated_at', Timestamp))
 
 
 def soft_deletion() -> tuple[sa.Column, ...]:
-    """A deleted row stays as history; every index on live rows begins with ``deleted``."""
+    """Return the columns of a table whose deleted rows are kept as history.
+
+    Every index on live rows begins with ``deleted``.
+    """
     return (sa.Column('deleted', sa.Boolean, nullable=False, default=False),
             sa.Column('deleted_at', Timestamp))
 
@@ -53,10 +58,11 @@ def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
 
 
 def live(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Rows that are not gone. A comparison: MariaDB finds no index for ``deleted IS false``."""
+    """Return the condition for rows that are not deleted."""
+    # A comparison, because MariaDB uses no index for ``deleted IS false``.
     return table.c.deleted == sa.false()
 
-# QoS specs: limits under a name.
+# QoS specs: named limits of volume types.
 qos_specs = _table(
     'qos_specs',
     uuid_column('id', primary_key=True),
@@ -64,7 +70,7 @@ qos_specs = _table(
     # NULL once deleted, so that the name is free again and the database itself keeps it unique.
     sa.Column('live_name', sa.String(NAME_LENGTH), unique=True),
     sa.Column('consumer', sa.String(32), nullable=False),
-    # A JSON object: always read as a whole, and with a volume in one row.
+    # A JSON object, because the specs are always read as a whole, together with a volume.
     sa.Column('specs', LongText, nullable=False),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'created_at', 'id'))
@@ -92,7 +98,7 @@ volume_type_encryptions = _table(
     'volume_type_encryptions',
     uuid_column('id', primary_key=True),
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
-    # NULL once deleted: a type is encrypted in one way at a time.
+    # NULL once deleted, so that a type has at most one live encryption.
     uuid_column('live_volume_type_id', unique=True),
     sa.Column('provider', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('control_location', sa.String(32), nullable=False),
@@ -108,7 +114,7 @@ volume_type_projects = _table(
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True, index=True),
     sa.Column('created_at', Timestamp, nullable=False))
 
-# The type of a project's volumes that name none.
+# Default types of projects, for volumes created without a type.
 default_volume_types = _table(
     'default_volume_types',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
@@ -122,52 +128,53 @@ volumes = _table(
     sa.Column('name', sa.String(NAME_LENGTH)),
     sa.Column('description', sa.String(NAME_LENGTH)),
     sa.Column('size_gb', sa.Integer, nullable=False),
-    # own_status is written by the volume's own lifecycle; lowest_rank, status and attach_status
-    # follow from it and the attachments, in the same transaction.
+    # own_status is written by the lifecycle of the volume. lowest_rank, status and attach_status
+    # are derived from own_status and the attachments in the same transaction.
     sa.Column('own_status', sa.String(32), nullable=False),
     sa.Column('lowest_rank', sa.Integer),
     sa.Column('status', sa.String(32), nullable=False),
     sa.Column('attach_status', sa.String(32), nullable=False),
     sa.Column('multiattach', sa.Boolean, nullable=False, default=False),
     sa.Column('bootable', sa.Boolean, nullable=False, default=False),
-    # Copied from the type, which cannot change in these while it has volumes.
+    # Copied from the type, whose values cannot change while live volumes have the type.
     sa.Column('single_writer', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('encrypted', sa.Boolean, nullable=False, server_default='0'),
-    # NULL: it was never set. Shown with attached_mode among the volume's metadata.
+    # NULL if never set. Shown in the metadata of the volume, together with attached_mode.
     sa.Column('readonly', sa.Boolean),
     sa.Column('attached_mode', sa.String(2)),
-    # How many detaches os-begin_detaching has announced that have not begun yet.
+    # Number of detaches announced by os-begin_detaching that have not started yet.
     sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
-    # When the last of them was announced, by the database's clock.
+    # Time of the last announcement, by the clock of the database.
     sa.Column('detach_announced_at', Timestamp),
-    # Raised with each change of an attachment that others depend on: part of their precondition.
-    # `volume_rows.claim` raises the number as well, for transactions that only rely on the volume.
+    # Incremented by each change of an attachment that decisions on other attachments depend on.
+    # These decisions require that the number is unchanged. `volume_rows.claim` increments the
+    # number as well, for transactions that only rely on the volume.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
     sa.Column('pool', PoolName),
     uuid_column('service_uuid'),
     sa.Column('shared_targets', sa.Boolean, nullable=False, default=True),
-    # Raised by every move of the volume's own status; its work runs under it (`work`).
+    # Incremented by every change of own_status. Work on the volume is valid for one generation.
     sa.Column('generation', sa.Integer, nullable=False, default=0),
-    # A JSON object, as the client sent it; NULL: none. Used by the scheduler.
+    # A JSON object as sent by the client, for the scheduler. NULL if there are no hints.
     sa.Column('scheduler_hints', LongText),
-    # What it was made from. No foreign keys: those may be gone since.
+    # Source of the volume. Not foreign keys, because the source may be purged.
     uuid_column('snapshot_id'),
     uuid_column('source_volid'),
-    # NULL: it was never moved.
+    # NULL if the volume was never migrated.
     sa.Column('migration_status', sa.String(32)),
-    # Room that its work has claimed beyond its size on its pool: on its own one, or another.
+    # Space that work has claimed in addition to the size of the volume, on its pool or another.
     sa.Column('claimed_pool', PoolName, index=True),
     sa.Column('claimed_gb', sa.Integer),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
-    # Has all that is counted for a project's quotas.
+    # Contains all columns that are counted for the quotas of a project.
     sa.Index(None, 'deleted', 'project_id', 'volume_type_id', 'size_gb'),
     sa.Index(None, 'deleted', 'created_at', 'id'),
     sa.Index(None, 'deleted', 'pool'),
     sa.Index(None, 'deleted', 'volume_type_id'),
-    # What is being made of a volume or a snapshot.
+    # For volumes that are being created from a volume or a snapshot.
     sa.Index(None, 'snapshot_id', 'own_status'),
     sa.Index(None, 'source_volid', 'own_status'))
 
@@ -177,14 +184,14 @@ volume_metadata = _table(
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
-# What is known of the image that a volume was made from.
+# Metadata of the image that a volume was created from.
 volume_image_metadata = _table(
     'volume_image_metadata',
     uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), primary_key=True),
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('value', LongText, nullable=False))
 
-# Volumes as they were at a moment.
+# Snapshots of volumes.
 snapshots = _table(
     'snapshots',
     uuid_column('id', primary_key=True),
@@ -193,18 +200,18 @@ snapshots = _table(
     sa.Column('user_id', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('name', sa.String(NAME_LENGTH)),
     sa.Column('description', sa.String(NAME_LENGTH)),
-    # Of the volume at that moment.
+    # Size of the volume at the creation of the snapshot.
     sa.Column('size_gb', sa.Integer, nullable=False),
     sa.Column('status', sa.String(32), nullable=False),
     # In percent.
     sa.Column('progress', sa.Integer, nullable=False, default=0),
-    # Of the volume at that moment, as are the zone and the pool.
+    # Type, zone and pool of the volume at the creation of the snapshot.
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False, index=True),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('pool', PoolName),
-    # Raised by every move of its status; its work runs under it.
+    # Incremented by every change of status. Work on the snapshot is valid for one generation.
     sa.Column('generation', sa.Integer, nullable=False, default=0),
-    # An administrator has said its status: no work stands behind it.
+    # True if the status was set by a request, so that no work belongs to the status.
     sa.Column('status_reset', sa.Boolean, nullable=False, default=False),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
@@ -219,22 +226,22 @@ snapshot_metadata = _table(
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
-# Volumes that a project offers to another one.
+# Transfers: volumes that a project offers to another project.
 transfers = _table(
     'transfers',
     uuid_column('id', primary_key=True),
     uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), nullable=False,
                 unique=True),
-    # The project that offers it.
+    # Project that offers the volume.
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('name', sa.String(NAME_LENGTH)),
     sa.Column('no_snapshots', sa.Boolean, nullable=False),
-    # `blockattach.storage.domain.transfers.seal` of the key.
+    # Authorization key, sealed by `blockattach.storage.domain.transfers.seal`.
     sa.Column('sealed', sa.String(128), nullable=False),
     sa.Column('created_at', Timestamp, nullable=False),
     sa.Index(None, 'project_id', 'created_at', 'id'))
 
-# Attachments, and the grants that they share per (volume, initiator).
+# Attachments. The attachments of a (volume, initiator) pair share a grant.
 attachments = _table(
     'attachments',
     uuid_column('id', primary_key=True),
@@ -242,16 +249,18 @@ attachments = _table(
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('instance_uuid'),
     sa.Column('state', sa.String(32), nullable=False),
-    # Where a refused move goes back to; NULL: the row began in its state.
+    # State that is restored after a refusal. NULL if the row began in its state.
     sa.Column('previous_state', sa.String(32)),
-    # NULL once deleted; the minimum per volume is one look-up in the index.
+    # NULL once deleted. The minimum for a volume is one index lookup.
     sa.Column('rank', sa.Integer),
-    # A plain volume's two slots, unique by an index; NULL: multiattach, or deleted.
+    # One of the two slots of a volume without multiattach, unique by a constraint. NULL for a
+    # multiattach volume, and once deleted.
     sa.Column('slot', sa.Integer),
-    # Made by a legacy action for a consumer that is not known yet; os-attach takes it over.
+    # True if created by a legacy action for a consumer that is not known yet. os-attach turns the
+    # reservation into an attachment.
     sa.Column('legacy_reservation', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('mode', sa.String(2)),
-    # What the row had before the connector that is being worked on: a refusal brings it back.
+    # Values before the connector that is being connected, which are restored after a refusal.
     sa.Column('previous_mode', sa.String(2)),
     sa.Column('connector', LongText),
     sa.Column('previous_connector', LongText),
@@ -259,7 +268,7 @@ attachments = _table(
     sa.Column('previous_initiator', sa.String(NAME_LENGTH)),
     sa.Column('host', sa.String(NAME_LENGTH)),
     sa.Column('mountpoint', sa.String(NAME_LENGTH)),
-    # The connection from the target, without any credential.
+    # Connection reported by the backend, without a credential.
     sa.Column('connection', LongText),
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('owner', sa.String(NAME_LENGTH)),
@@ -282,92 +291,95 @@ grants = _table(
     'grants',
     uuid_column('volume_id', sa.ForeignKey('volumes.id'), primary_key=True),
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
-    # Distinguishes a volume's later initiators where each needs a target of its own.
+    # Suffix that distinguishes the targets of a volume if each initiator has its own target.
     sa.Column('alias', sa.String(32), nullable=False),
     sa.Column('username', sa.String(64), nullable=False),
     sa.Column('sealed_password', sa.String(NAME_LENGTH), nullable=False),
-    # `blockattach.platform.secrets.Key.id` of the key that sealed it.
+    # `blockattach.platform.secrets.Key.id` of the key that sealed the password.
     sa.Column('key_id', sa.String(16), nullable=False, index=True),
-    # Taken over from another service: all of a volume share its one target and its credential.
+    # True if taken over from another service, where the grants of a volume share one target and
+    # one credential.
     sa.Column('adopted', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('created_at', Timestamp, nullable=False),
     sa.UniqueConstraint('volume_id', 'alias'))
 
-# What happened to attachments: a row for each move, written in its transaction, never changed.
-# No foreign key: it outlives the attachment, as long as it is configured.
+# History of attachments: an event for each state change, inserted in the same transaction.
+# No foreign keys, because an event is kept for the configured period even if the attachment is
+# purged.
 attachment_events = _table(
     'attachment_events',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,
               autoincrement=True),
     uuid_column('attachment_id', nullable=False),
-    # Of the attachment, after it: an event happens once.
+    # Generation of the attachment after the event. The constraint prevents a second event.
     sa.Column('generation', sa.Integer, nullable=False),
     uuid_column('volume_id', nullable=False),
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('instance_uuid'),
     sa.Column('host', sa.String(NAME_LENGTH)),
     sa.Column('event', sa.String(32), nullable=False),
-    # NULL: it was made.
+    # NULL if the attachment was created.
     sa.Column('old_state', sa.String(32)),
     sa.Column('new_state', sa.String(32), nullable=False),
-    # Who asked for it; NULL: the service itself.
+    # User who caused the event. NULL for the service itself.
     sa.Column('user_id', sa.String(NAME_LENGTH)),
     sa.Column('request_id', sa.String(NAME_LENGTH)),
     sa.Column('reason', LongText),
     sa.Column('created_at', Timestamp, nullable=False),
-    # Where it stands in the one order that all who watch see, given after the commit; NULL: not
-    # yet. Ids are no such order: transactions commit in another one.
+    # Position in the order that all watchers see, assigned after the commit. NULL if not assigned
+    # yet. Ids cannot be used, because transactions commit in another order.
     sa.Column('position', sa.BigInteger, unique=True),
     sa.UniqueConstraint('attachment_id', 'generation'))
 
-# Since when an attachment waits for its consumer, in database time.
-# No foreign key: it would hold rows that are purged, and what is left of those is harmless.
+# Start of the wait of an attachment for its consumer, in database time.
+# No foreign key, because it would prevent the purge of attachments. Leftover rows are harmless.
 waits = _table(
     'waits',
     uuid_column('attachment_id', primary_key=True),
-    # Of the attachment: one that has moved since waits anew, or no more.
+    # Generation of the attachment. A state change since then has ended this wait.
     sa.Column('generation', sa.Integer, nullable=False),
     sa.Column('since', Timestamp, nullable=False, index=True))
 
 
-# Leases: which process acts on a pair or on a volume, where several serve its backend.
-# No foreign key: it would lock the volume, and what a dead process left outlives its volume.
+# Leases of processes on pairs or volumes, if several processes serve a backend.
+# No foreign key, because it would lock the volume, and because the lease of a process that has
+# ended may outlive the volume.
 leases = _table(
     'leases',
     uuid_column('volume_id', primary_key=True),
-    # Empty: the volume as a whole.
+    # Empty for the whole volume.
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
-    # A process instance: host@backend/instance.
+    # Process instance: host@backend/instance.
     sa.Column('owner', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('deadline', Timestamp, nullable=False, index=True))
 
 
-# Asynchronous acts that are under way: one row each, and none once it has ended.
-# No foreign key: the rows of several nouns, some of which outlive what they are about.
+# Asynchronous work that has not ended.
+# No foreign key, because the resources are in several tables, and some work outlives its resource.
 work = _table(
     'work',
     uuid_column('id', primary_key=True),
     sa.Column('noun', sa.String(32), nullable=False),
-    # Of what may remain of a volume on a pool: the volume's id, "@" and the name of the pool.
+    # For the removal of remains on a pool: the id of the resource, "@" and the name of the pool.
     sa.Column('resource_id', sa.String(ID_LENGTH + 9 + NAME_LENGTH), nullable=False),
     sa.Column('verb', sa.String(32), nullable=False),
-    # Of the resource, under which the act runs; a message of an older one changes nothing.
+    # Generation of the resource. A message with an older generation has no effect.
     sa.Column('generation', sa.Integer, nullable=False),
-    # host@backend that does it; NULL: any scheduler.
+    # host@backend that executes the work. NULL for any scheduler.
     sa.Column('host', sa.String(NAME_LENGTH)),
-    # The process instance that does it; NULL: none has taken it on.
+    # Process instance that executes the work. NULL if none has claimed the work.
     sa.Column('owner', sa.String(NAME_LENGTH)),
     sa.Column('deadline', Timestamp, nullable=False, index=True),
-    # How often it was taken on.
+    # Number of times that the work was claimed.
     sa.Column('attempts', sa.Integer, nullable=False, default=0),
-    # A JSON object: what the verb has to remember of earlier attempts.
+    # A JSON object with the state that the work keeps between attempts.
     sa.Column('progress', LongText, nullable=False, default='{}'),
-    # Of the last attempt that failed.
+    # Error of the last failed attempt.
     sa.Column('error', LongText),
     sa.Column('request_id', sa.String(NAME_LENGTH)),
     sa.Column('project_id', sa.String(NAME_LENGTH)),
     sa.Column('created_at', Timestamp, nullable=False),
-    # One act at a time on a resource.
+    # A resource has at most one operation at a time.
     sa.UniqueConstraint('noun', 'resource_id'),
     sa.Index(None, 'host', 'deadline'))
 
@@ -377,41 +389,42 @@ services = _table(
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
     uuid_column('uuid', nullable=False, unique=True),
     sa.Column('binary', sa.String(64), nullable=False),
-    # host, or host@backend for a volume service.
+    # Host, or host@backend for a volume service.
     sa.Column('host', sa.String(NAME_LENGTH), nullable=False),
-    # cluster@backend where several processes serve one backend; NULL: it is the only one.
+    # cluster@backend if several services share the backend. NULL if not clustered.
     sa.Column('cluster', sa.String(NAME_LENGTH), index=True),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
     sa.Column('disabled_reason', sa.String(NAME_LENGTH)),
-    # Of a volume service: no volume is made or deleted there. NULL: never frozen.
+    # Only for a volume service: True if no volume may be created or deleted. NULL if never frozen.
     sa.Column('frozen', sa.Boolean),
-    # Of a volume service: what it has repaired since its start, as JSON. NULL: not reported.
+    # Only for a volume service: repairs since its start, as JSON. NULL if not reported.
     sa.Column('reconciled', sa.Text),
-    # Names the process instance that wrote last: the work of earlier ones is orphaned.
+    # Process instance that registered last. The work of earlier instances is orphaned.
     sa.Column('process_instance', sa.String(64), nullable=False),
-    # A name of `blockattach.storage.rpc.history`; NULL: one from before there was this column.
+    # Name of a release in `blockattach.storage.rpc.history`. NULL for a release before this column
+    # was added.
     sa.Column('release', sa.String(16)),
     sa.Column('reported_at', Timestamp, nullable=False),
     *timestamps(),
     sa.UniqueConstraint('binary', 'host'))
 
-# Where the servers of processes listen that are sent to without a broker.
+# Endpoints of the RPC servers that listen for direct calls, without a message broker.
 rpc_endpoints = _table(
     'rpc_endpoints',
-    # One start of one server.
+    # Identifier of one start of a server.
     sa.Column('instance', sa.String(32), primary_key=True),
     sa.Column('topic', sa.String(NAME_LENGTH), nullable=False, index=True),
-    # Its name on the topic, which members of a cluster share.
+    # Name of the server on the topic, which the members of a cluster share.
     sa.Column('server', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('host', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('port', sa.Integer, nullable=False),
-    # Of its certificate, SHA-256 in hexadecimal. NULL: without TLS.
+    # SHA-256 fingerprint of the certificate in hexadecimal. NULL without TLS.
     sa.Column('fingerprint', sa.String(64)),
     sa.Column('created_at', Timestamp, nullable=False),
     sa.Column('reported_at', Timestamp, nullable=False))
 
-# What the pools last reported, and what has been given away of them.
+# Pools with their last reports and their allocated space.
 pools = _table(
     'pools',
     # host@backend#pool
@@ -419,18 +432,18 @@ pools = _table(
     sa.Column('host', sa.String(NAME_LENGTH), nullable=False, index=True),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('capabilities', LongText, nullable=False),
-    # GiB; NULL means without limit.
+    # In GiB. NULL means unlimited.
     sa.Column('total_gb', sa.Double),
     sa.Column('free_gb', sa.Double),
     sa.Column('provisioned_gb', sa.Double, nullable=False),
     sa.Column('limit_gb', sa.Double),
     sa.Column('thin', sa.Boolean, nullable=False),
     sa.Column('multiattach', sa.Boolean, nullable=False),
-    # Raised by a claim and lowered with the volume, never by a report.
+    # In GiB. Changed when space is claimed and released, never by a report.
     sa.Column('allocated_gb', sa.Integer, nullable=False, default=0),
     sa.Column('reported_at', Timestamp, nullable=False))
 
-# What projects may have, where that is not the default.
+# Limits of projects that differ from the default limits.
 quotas = _table(
     'quotas',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
@@ -439,25 +452,26 @@ quotas = _table(
     # default: an earlier release locked the project by such a row.
     sa.Column('hard_limit', sa.Integer))
 
-# The defaults of projects, where they are not the configured ones.
+# Limits of quota classes, which differ from the configured limits.
 quota_classes = _table(
     'quota_classes',
     sa.Column('class_name', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
     sa.Column('hard_limit', sa.Integer, nullable=False))
 
-# Volumes that hold an image and are cloned instead of downloading it again.
+# Cached images: volumes that are cloned instead of downloading an image again.
 cached_images = _table(
     'cached_images',
     # host@backend
     sa.Column('host', sa.String(NAME_LENGTH), primary_key=True),
     uuid_column('image_id', primary_key=True),
     uuid_column('volume_id', sa.ForeignKey('volumes.id'), nullable=False, index=True),
-    # Of the image when it was downloaded: a later one is another image.
+    # Time of the last change of the image when it was downloaded. An image that was changed later
+    # is another image.
     sa.Column('image_updated_at', Timestamp),
     sa.Column('used_at', Timestamp, nullable=False))
 
-# User messages about failures that came after the answer.
+# User messages about operations that failed after their requests were answered.
 messages = _table(
     'messages',
     uuid_column('id', primary_key=True),
@@ -473,10 +487,10 @@ messages = _table(
     *timestamps(),
     sa.Index(None, 'project_id', 'created_at', 'id'))
 
-# Requests that a client named, and what they made.
+# Idempotency keys of clients, with the resources that the requests created.
 idempotency_keys = _table(
     'idempotency_keys',
-    # A digest of project, user, method, path and the client's key: of any length and content.
+    # Digest of project, user, method, path and the key of the client, which may have any length.
     sa.Column('scope', sa.String(64), primary_key=True),
     sa.Column('body_digest', sa.String(64), nullable=False),
     uuid_column('resource_id', nullable=False, index=True),

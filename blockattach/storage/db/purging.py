@@ -1,12 +1,13 @@
-"""Removes for good what was deleted long ago: rows that are kept as history only.
+"""Purge of rows that were deleted long ago and are kept only as history.
 
-Which tables, and in which order, follows from the tables themselves: whatever has ``deleted``, a
-table after all that refer to it. A row that another one refers to stays until that one is purged;
-what cannot be without it (its metadata, its extra specs) goes with it.
+The tables and their order follow from the schema. All tables with a column ``deleted`` or
+``expires_at`` are purged, each after the tables that refer to it. A row to which another row
+refers is kept until that row is purged. Rows that depend on a purged row (metadata, extra specs)
+are purged with it.
 
-A table is walked once, by its key, a part at a time: what a run costs follows from how many rows
-there are, also where hardly any may go. Each batch is a transaction of its own, so that nobody
-waits long.
+A table is scanned once by its primary key, one part at a time. Hence the cost of a run depends on
+the number of rows, even if few of them can be purged. Each batch is a transaction of its own, so
+that other transactions do not wait long.
 """
 import datetime
 import sys
@@ -30,25 +31,29 @@ _CASCADE = 'CASCADE'
 
 
 class Purged(NamedTuple):
-    """How many rows of a table, in the order in which they were removed."""
+    """Number of purged rows of a table."""
 
     table: str
     rows: int
 
 
 def tables() -> list[sa.Table]:
-    """Those with history or an end, children before what they refer to."""
+    """Return the tables with deleted or expiring rows, in the order in which they are purged.
+
+    A table comes before the tables that it refers to.
+    """
     return [table for table in reversed(models.metadata.sorted_tables)
             if 'deleted' in table.c or 'expires_at' in table.c]
 
 
 def purge(database: storage_db.Database, older_than: datetime.timedelta, most: int | None = None,
           dry_run: bool = False, batch: int = BATCH) -> list[Purged]:
-    """Remove rows that were deleted longer ago than this.
+    """Purge rows that were deleted, or have expired, longer ago than a period.
 
-    :param most: how many rows at most, in all
-    :param dry_run: only count them
-    :param batch: how many rows a transaction removes at most
+    :param most: maximum number of rows in all tables; None for no maximum
+    :param dry_run: count the rows without purging them
+    :param batch: maximum number of rows in one transaction
+    :returns: numbers of rows, for each table in which any were purged
     """
     remaining = sys.maxsize if most is None else most
     found = []
@@ -71,9 +76,10 @@ def purge(database: storage_db.Database, older_than: datetime.timedelta, most: i
 
 def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.timedelta,
           counting: bool) -> sa.ColumnElement[bool]:
-    """Rows that were deleted so long ago, and to which no row of another table refers.
+    """Return the condition for rows to purge, to which no row of another table refers.
 
-    :param counting: rows that would have been removed before do not refer to anything
+    :param counting: True for a dry run, in which the rows to purge in other tables still exist.
+        References from such rows are ignored
     """
     if 'deleted' in table.c:
         expired = sa.and_(table.c.deleted == sa.true(),
@@ -89,7 +95,10 @@ def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.t
 
 
 def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
-    """The tables that refer to this one, and their keys; not those whose rows go with its own."""
+    """Yield the tables that refer to a table, with their foreign keys.
+
+    Foreign keys with ON DELETE CASCADE are left out, because their rows are deleted together.
+    """
     for other in models.metadata.sorted_tables:
         for key in other.foreign_keys:
             if key.column.table is table and key.ondelete != _CASCADE:
@@ -98,12 +107,12 @@ def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
 
 def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnElement[bool],
              remaining: int, batch: int) -> Iterator[int]:
-    """The number of rows that each transaction has removed."""
+    """Yield the number of rows that each transaction has purged."""
     [key] = table.primary_key.columns
     for part in _parts(database, key):
         if not remaining:
             return
-        # Found without a lock, and checked once more under it.
+        # Selected without a lock, so the deletion checks the condition again.
         chosen = _scalars(database, sa.select(key).where(part, which))[:remaining]
         for start in range(0, len(chosen), batch):
             yield _remove(database, table, which, chosen[start:start + batch])
@@ -112,7 +121,7 @@ def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnEle
 
 def _parts(database: storage_db.Database,
            key: sa.Column[Any]) -> Iterator[sa.ColumnElement[bool]]:
-    """Conditions that cut a table into pieces of about so many rows, by its key."""
+    """Yield conditions on the key that divide a table into parts of about `PART` rows."""
     after: sa.ColumnElement[bool] = sa.true()
     while True:
         last = _scalars(database, sa.select(key).where(after).order_by(key).offset(

@@ -1,12 +1,13 @@
-"""What projects may have, checked in the transaction that adds something to one; and how that is
-shown and changed.
+"""Quotas of projects: checks within the transactions that add usage, and changes of limits.
 
-Usage is counted from live rows, not stored, so it cannot drift. A verb reads the limits before its
-transaction (`limits`) and checks in it (`check`). Near a limit the project's row is updated, so
-that transactions that add to one project wait for each other, or conflict if the database has
-several writers. Far from its limits, a process adds a number of resources without counting again.
-A volume that is being retyped counts for both types until the retype ends. Lock order: volumes
-and their snapshots, project, volume type, attachments.
+Usage is counted from live rows and not stored, so it cannot drift. A caller reads the limits
+before its transaction (`limits`) and checks them within the transaction (`check`). Near a limit,
+the row of the project is updated, so that transactions that add to the usage of a project wait for
+each other, or conflict if the database has several writers. Far from the limits, a process adds a
+number of resources without counting again. A volume that is being retyped counts for both types
+until the retype ends.
+
+Lock order: volumes and their snapshots, project, volume type, attachments.
 """
 import dataclasses
 import functools
@@ -25,16 +26,16 @@ from blockattach.storage.db import storage_db
 from blockattach.storage.domain import quotas
 
 MARGIN = 1024
-"""How far from a limit a project is counted each time, in grains (`quotas.Resource.grain`)."""
+"""Distance from a limit below which usage is counted each time, in `quotas.Resource.grain`."""
 UNCOUNTED = 16
-"""How often one process adds something between two counts: `MARGIN` is enough for 64 processes."""
+"""Number of additions of a process between two counts. `MARGIN` suffices for 64 processes."""
 _MOST_COUNTED = 8192
 _HIGHEST = 2 ** 31 - 1
 
 LOCK = '*'
-"""Of the row by which a project is locked."""
+"""Resource of the row that is locked to lock a project."""
 DEFAULT_CLASS = 'default'
-"""The class whose limits are those of projects that have none of their own."""
+"""Name of the quota class whose limits apply to projects without limits of their own."""
 
 _quotas = models.quotas
 _classes = models.quota_classes
@@ -47,7 +48,7 @@ _OWN, _CLASS, _CLAIMED, _RETYPING = 'own', 'class', 'claimed', 'retyping'
 _READ = {quotas.VOLUMES: (quotas.VOLUMES, _RETYPING), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,),
          quotas.GIGABYTES: (quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, _RETYPING),
          quotas.ATTACHMENTS: (quotas.ATTACHMENTS,)}
-"""What is counted for a resource."""
+"""Parts of the usage that are counted for each resource."""
 _NO_USE: frozenset[str] = frozenset()
 _ALL_USE = frozenset(part for parts in _READ.values() for part in parts)
 _PROJECT = statements.value('project_id', _quotas.c.project_id.type)
@@ -59,14 +60,14 @@ _LOCK = statements.Statement(lambda dialect: _quotas.update().where(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What a project may have, by key, as it was read just before."""
+    """Limits of a project by key, as read before a transaction."""
 
     project_id: str
     by_key: Mapping[str, int]
 
 
 def limits(database: storage_db.Database, project_id: str) -> Limits:
-    """What a project may have now; read before the transaction that is going to check it."""
+    """Return the present limits of a project, before the transaction that checks them."""
     elsewhere = _elsewhere(database, project_id)
     if elsewhere is not None:
         return Limits(project_id, elsewhere)
@@ -76,7 +77,12 @@ def limits(database: storage_db.Database, project_id: str) -> Limits:
 
 def attachment_limits(database: storage_db.Database, project_id: str, own: int | None,
                       of_class: int | None) -> Limits:
-    """The same, of what was read with a volume: `attachment_limit_of`."""
+    """Return the limit of attachments of a project.
+
+    :param own: limit of the project, as read by `attachment_limit_of`; None if there is none
+    :param of_class: limit of the default class, as read by `attachment_limit_of`; None if there is
+        none
+    """
     if database.limit_source is not None:
         return limits(database, project_id)
     default = of_class if database.quota.use_default_quota_class else None
@@ -86,7 +92,10 @@ def attachment_limits(database: storage_db.Database, project_id: str, own: int |
 
 
 def attachment_limit_of(project_id: sa.ColumnElement[str]) -> tuple[sa.ColumnElement[Any], ...]:
-    """A project's own limit of attachments and that of the class of all; NULL: none."""
+    """Return the columns ``own_limit`` and ``class_limit`` for a query of volumes.
+
+    They are the limits of attachments of the project and of the default class, NULL without one.
+    """
     return (sa.select(_quotas.c.hard_limit).where(
                 _quotas.c.project_id == project_id, _quotas.c.resource == quotas.ATTACHMENTS,
             ).scalar_subquery().label('own_limit'),
@@ -96,35 +105,37 @@ def attachment_limit_of(project_id: sa.ColumnElement[str]) -> tuple[sa.ColumnEle
 
 
 def check(connection: sa.Connection, database: storage_db.Database, of: Limits,
-          asked: quotas.Asked) -> None:
-    """Refuse more than a project may have, before it is written. The caller is
-    `storage_db.retried`.
+          addition: quotas.Asked) -> None:
+    """Check the quotas of a project before usage is added, within a `storage_db.retried` function.
 
-    Before the transaction reads anything without a lock: MariaDB shows it ever after what was
-    there then. Where that cannot be, `lock_if_near` before and `count` afterwards.
+    Must be called before the transaction reads anything without a lock, because after such a read
+    MariaDB shows the rows as they were at that time. If this is impossible, use `lock_if_near`
+    before that read and `count` afterwards.
 
-    :raises QuotaExceeded: nothing was changed
+    :raises QuotaExceeded: the addition exceeds a quota; nothing was changed
+    :raises VolumeSizeExceedsLimit: the volume is larger than the project may create
     """
-    if lock_if_near(connection, database, of, asked):
-        count(connection, database, of, asked)
+    if lock_if_near(connection, database, of, addition):
+        count(connection, database, of, addition)
 
 
 def check_attachment(connection: sa.Connection, database: storage_db.Database, of: Limits) -> None:
-    """`check` of one attachment more, which the transaction has written: the lock of the project
-    lets one transaction after the other count what they have written.
+    """Check the quota of attachments after the transaction has written a new attachment.
 
-    :raises QuotaExceeded: the caller's transaction is to end without a change
+    The lock of the project makes transactions count one after the other.
+
+    :raises QuotaExceeded: the quota is exceeded; the caller must roll the transaction back
     """
-    asked = quotas.attachment()
-    if lock_if_near(connection, database, of, asked):
-        count(connection, database, of, asked, written=True)
+    addition = quotas.attachment()
+    if lock_if_near(connection, database, of, addition):
+        count(connection, database, of, addition, written=True)
 
 
 def check_snapshot(connection: sa.Connection, database: storage_db.Database, of: Limits,
                    volume: Any) -> None:
-    """`check` of one snapshot more of a volume, whose row is locked.
+    """Check the quotas for a new snapshot of a locked volume, see `check`.
 
-    :raises QuotaExceeded: nothing was changed
+    :raises QuotaExceeded: the snapshot exceeds a quota; nothing was changed
     """
     check(connection, database, of, quotas.snapshot(
         volume.volume_type_id, volume.size_gb,
@@ -133,9 +144,10 @@ def check_snapshot(connection: sa.Connection, database: storage_db.Database, of:
 
 def check_growth(connection: sa.Connection, database: storage_db.Database, of: Limits, volume: Any,
                  size_gb: int) -> None:
-    """`check` of a volume, whose row is locked, that gets larger.
+    """Check the quotas for the extension of a locked volume, see `check`.
 
-    :raises QuotaExceeded, VolumeSizeExceedsLimit: nothing was changed
+    :param size_gb: new size of the volume
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the size exceeds a quota; nothing was changed
     """
     check(connection, database, of, quotas.growth(
         volume.volume_type_id, size_gb, size_gb - volume.size_gb))
@@ -143,44 +155,45 @@ def check_growth(connection: sa.Connection, database: storage_db.Database, of: L
 
 def check_retype(connection: sa.Connection, database: storage_db.Database, of: Limits, volume: Any,
                  type_id: str) -> None:
-    """`check` of a volume, whose row is locked, that gets another type.
+    """Check the quotas for the retype of a locked volume, see `check`.
 
-    :raises QuotaExceeded: nothing was changed
+    :param type_id: id of the new type
+    :raises QuotaExceeded: the retype exceeds a quota; nothing was changed
     """
     check(connection, database, of, quotas.retype(type_id, volume.size_gb))
 
 
 def lock_if_near(connection: sa.Connection, database: storage_db.Database, of: Limits,
-                 asked: quotas.Asked) -> bool:
-    """Lock a project, unless what is asked for is far from all of its limits; whether that was
-    necessary, and the project is to be counted.
+                 addition: quotas.Asked) -> bool:
+    """Lock a project, unless its usage is far from all limits.
 
-    :raises VolumeSizeExceedsLimit: no volume may be so large
+    :returns: True if the project was locked, and its usage must be counted by `count`
+    :raises VolumeSizeExceedsLimit: the volume is larger than the project may create
     """
-    quotas.check_size(asked, of.by_key.get(quotas.VOLUME_SIZE, quotas.UNLIMITED))
-    if all(_is_far(database, of.project_id, key, asked.added[key], limit)
-           for key, limit in quotas.limited(asked, of.by_key).items()):
+    quotas.check_size(addition, of.by_key.get(quotas.VOLUME_SIZE, quotas.UNLIMITED))
+    if all(_is_far(database, of.project_id, key, addition.added[key], limit)
+           for key, limit in quotas.limited(addition, of.by_key).items()):
         return False
     lock(connection, of.project_id)
     return True
 
 
 def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
-          asked: quotas.Asked, written: bool = False) -> None:
-    """Refuse more than a project may have that is locked.
+          addition: quotas.Asked, written: bool = False) -> None:
+    """Count the usage of a locked project, and check its quotas.
 
-    :param written: the transaction has written already what is asked for
-    :raises QuotaExceeded: the caller's transaction is to end without a change
+    :param written: True if the transaction has written the addition already
+    :raises QuotaExceeded: a quota is exceeded; the caller must roll the transaction back
     """
-    parts = frozenset(itertools.chain(*(_READ[quotas.split(key)[0]] for key in asked.added)))
+    parts = frozenset(itertools.chain(*(_READ[quotas.split(key)[0]] for key in addition.added)))
     rows = _rows(connection, of.project_id, parts)
     by_key = of.by_key if database.limit_source is not None else _stored(database, rows)
     used = _used(database, rows)
     if written:
-        used |= {key: quotas.Used(one.in_use - asked.added[key], one.reserved)
-                 for key, one in used.items() if key in asked.added}
-    limited = quotas.limited(asked, by_key)
-    quotas.check(asked, limited, used, functools.partial(_name_of, connection))
+        used |= {key: quotas.Used(one.in_use - addition.added[key], one.reserved)
+                 for key, one in used.items() if key in addition.added}
+    limited = quotas.limited(addition, by_key)
+    quotas.check(addition, limited, used, functools.partial(_name_of, connection))
     if len(database.counted) >= _MOST_COUNTED:
         database.counted.clear()
     for key in limited:
@@ -189,23 +202,23 @@ def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
 
 
 def lock(connection: sa.Connection, project_id: str) -> None:
-    """Claim the row of a project until the transaction ends. Callers use `storage_db.retried`."""
+    """Lock a project until the transaction ends, within a `storage_db.retried` function."""
     if _LOCK.change(connection, project_id=project_id):
         return
     try:
         connection.execute(_quotas.insert().values(
             project_id=project_id, resource=LOCK, hard_limit=0))
     except db_exception.DBDuplicateEntry as exc:
-        # Another process was faster: the whole verb again, which finds the row.
+        # Another process has inserted the row. Repeated, the function updates the row.
         raise db_exception.RetryRequest(exc) from exc
 
 
 def show(database: storage_db.Database, project_id: str, usage: bool = True,
          caller: str | None = None) -> quotas.QuotaSet:
-    """What a project may have, and what it has.
+    """Return the limits and the usage of a project.
 
-    :param usage: False: it is not counted
-    :param caller: show only types that this project may use; None: all
+    :param usage: False to return the limits without counting the usage
+    :param caller: project that must have access to the volume types to show; None for all types
     """
     elsewhere = _elsewhere(database, project_id)
     with database.reader() as connection:
@@ -221,13 +234,19 @@ def show(database: storage_db.Database, project_id: str, usage: bool = True,
 
 
 def defaults(database: storage_db.Database, caller: str | None = None) -> dict[str, int]:
-    """What a project may have that was given no limits, by name. ``caller``: as `show`."""
-    # No project has an empty id.
+    """Return the default limits of projects by name.
+
+    :param caller: project that must have access to the volume types to show; None for all types
+    """
+    # The limits of a project without its own limits. No project has an empty id.
     return dict(show(database, '', usage=False, caller=caller).limits)
 
 
 def show_class(database: storage_db.Database, class_name: str) -> dict[str, int]:
-    """The limits of a class, by name; what it does not say, the default class does."""
+    """Return the limits of a quota class by name.
+
+    The default class supplies the limits that the class does not have.
+    """
     with database.reader() as connection:
         keys = quotas.names(_type_names(connection))
         found = {name: {row.resource: row.hard_limit for row in connection.execute(
@@ -237,14 +256,14 @@ def show_class(database: storage_db.Database, class_name: str) -> dict[str, int]
 
 
 def keys_by_name(database: storage_db.Database) -> dict[str, str]:
-    """Under which key each limit is kept, by the name under which it is shown."""
+    """Return the keys of all limits, by the names of the limits in the API."""
     with database.reader() as connection:
         return quotas.names(_type_names(connection))
 
 
 @storage_db.retried
 def change(database: storage_db.Database, project_id: str, by_key: Mapping[str, int]) -> None:
-    """Give a project limits of its own; they may be less than it has."""
+    """Set limits of a project, which may be less than its usage."""
     with database.writer() as connection:
         lock(connection, project_id)
         _replace(connection, _quotas, {'project_id': project_id}, by_key)
@@ -252,7 +271,7 @@ def change(database: storage_db.Database, project_id: str, by_key: Mapping[str, 
 
 @storage_db.retried
 def reset(database: storage_db.Database, project_id: str) -> None:
-    """Give a project the default limits again."""
+    """Delete the limits of a project, so that the default limits apply."""
     with database.writer() as connection:
         lock(connection, project_id)
         connection.execute(_quotas.delete().where(
@@ -262,20 +281,20 @@ def reset(database: storage_db.Database, project_id: str) -> None:
 @storage_db.retried
 def change_class(database: storage_db.Database, class_name: str,
                  by_key: Mapping[str, int]) -> None:
-    """Change limits of a class."""
+    """Set limits of a quota class."""
     try:
         with database.writer() as connection:
             _replace(connection, _classes, {'class_name': class_name}, by_key)
     except db_exception.DBDuplicateEntry as exc:
-        # Somebody else was changing it: the last one counts.
+        # A concurrent change has inserted the rows. Repeated, the function replaces them.
         raise db_exception.RetryRequest(exc) from exc
 
 
 def forget_type(connection: sa.Connection, type_id: str) -> None:
-    """Remove all limits of a volume type that is going to be deleted."""
+    """Delete all limits of a volume type that is being deleted."""
     keys = [quotas.key_of(resource, type_id) for resource in quotas.OF_TYPES]
     for table in (_quotas, _classes):
-        # By their keys: a deletion by the resource would lock all rows on MariaDB.
+        # Deleted by the primary key. On MariaDB, a deletion by the resource would lock all rows.
         for found in connection.execute(
                 sa.select(*table.primary_key.columns).where(table.c.resource.in_(keys))).all():
             connection.execute(table.delete().where(*(
@@ -295,7 +314,7 @@ def _replace(connection: sa.Connection, table: sa.Table, owner: Mapping[str, str
 
 def _is_far(database: storage_db.Database, project_id: str, key: str, added: int,
             limit: int) -> bool:
-    """Whether so much may be added without a count."""
+    """Return True if usage may be added without counting."""
     grain = quotas.RESOURCES[quotas.split(key)[0]].grain
     used, uncounted = database.counted.get((project_id, key), (0, iter(())))
     return added <= grain and used + MARGIN * grain < limit and next(uncounted, False)
@@ -306,7 +325,7 @@ def _configured(database: storage_db.Database) -> dict[str, int]:
 
 
 def _stored(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, int]:
-    """The limits by key; of volume types, those that somebody has set."""
+    """Return the limits by key. Limits of volume types are contained only if they are set."""
     found = _configured(database)
     for part in (_CLASS, _OWN) if database.quota.use_default_quota_class else (_OWN,):
         found |= {row.key: row.number for row in rows if row.part == part}
@@ -314,7 +333,7 @@ def _stored(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, int
 
 
 def _elsewhere(database: storage_db.Database, project_id: str) -> dict[str, int] | None:
-    """The limits by key where they are kept elsewhere; None: they are here."""
+    """Return the limits by key from the external source, or None if there is no such source."""
     if database.limit_source is None:
         return None
     found = database.limit_source(project_id)
@@ -360,9 +379,9 @@ def _named(keys: Mapping[str, str], by_key: Mapping[str, int]) -> dict[str, int]
 
 
 def _type_names(connection: sa.Connection, project_id: str | None = None) -> dict[str, str]:
-    """The names of live volume types by id.
+    """Return the names of live volume types by id.
 
-    :param project_id: only those that it may use; None: all
+    :param project_id: project that must have access to the types; None for all types
     """
     types, granted = models.volume_types, models.volume_type_projects
     query = sa.select(types.c.id, types.c.name).where(models.live(types)).order_by(types.c.name)
@@ -379,7 +398,12 @@ def _name_of(connection: sa.Connection, type_id: str) -> str:
 
 
 def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> list[Any]:
-    """The limits of a project and of the class of all, and what it has, in one statement."""
+    """Return the limits of a project and of the default class, and the usage of the project.
+
+    All are read by one statement.
+
+    :param parts: parts of the usage to count
+    """
     return _statement(parts).rows(connection, project_id=project_id)
 
 
@@ -410,7 +434,7 @@ def _usage(part: str) -> sa.Select[Any]:
     query = sa.select(*_columns(
         part, table.c.volume_type_id, sa.func.count(), sa.func.coalesce(sa.func.sum(size), 0),
     )).where(models.live(table), table.c.project_id == _PROJECT).group_by(table.c.volume_type_id)
-    # Room on another pool is what a volume moves to: it does not grow.
+    # Space claimed on another pool belongs to a migration, which does not change the size.
     return query if part != _CLAIMED else query.where(_volumes.c.claimed_gb.is_not(None), sa.or_(
         _volumes.c.claimed_pool.is_(None), _volumes.c.claimed_pool == _volumes.c.pool))
 

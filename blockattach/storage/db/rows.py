@@ -1,6 +1,7 @@
-"""Conversion of database rows to records; no other module knows how a record is stored.
+"""Conversion of database rows to records, and conditional updates.
 
-Also the update of a volume or snapshot on condition that its row is as read.
+No other module knows how a record is stored. A conditional update changes a volume or snapshot
+only if its row is as read.
 """
 import dataclasses
 import functools
@@ -33,37 +34,37 @@ _Record = TypeVar('_Record', bound='DataclassInstance')
 
 STORED = tuple(field.name for field in dataclasses.fields(records.Attachment)
                 if field.name in models.attachments.c)
-"""Fields of an attachment that its row has, some in another form."""
-# An enumeration takes its time to find the member of a value.
+"""Fields of an attachment that its row contains, some in another form."""
+# Dictionaries, because the lookup of a member of an enumeration by its value is slow.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
 MODES: dict[str | None, Any] = {None: None}
 MODES |= {mode.value: mode for mode in connections.AccessMode}
-"""Access modes by how they are stored; NULL: none."""
+"""Access modes by their stored values; None for NULL."""
 TEXT_LENGTH = models.NAME_LENGTH
-"""Characters that a name, a host or a mountpoint may have."""
+"""Maximum number of characters of a name, a host or a mountpoint."""
 
 
 def to_json(value: Any) -> str | None:
-    """How a structure is stored in a text column; None stays NULL.
+    """Return a structure as JSON for a text column, or None for None.
 
-    Of ASCII, whatever the character set of a table.
+    The text is ASCII, so that it does not depend on the character set of the table.
     """
     return None if value is None else json.dumps(value, separators=(',', ':'))
 
 
 def from_json(text: str | None) -> Any:
-    """The structure again."""
+    """Return the structure stored by `to_json`, or None for None."""
     if text is None:
         return None
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        # Half a character or NaN, which the standard library writes and the quicker one refuses.
+        # NaN or half of a surrogate pair, which the standard library writes and orjson refuses.
         return json.loads(text)
 
 
-# Columns of an attachment whose values its record has in another form.
+# Conversions of columns of an attachment whose values have another form in the record.
 _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
     (_STATES.__getitem__, ('state', 'previous_state')),
     (MODES.__getitem__, ('mode', 'previous_mode')),
@@ -71,28 +72,32 @@ _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
 
 
 def record(kind: type[_Record], row: Any, **given: Any) -> _Record:
-    """A row, or its values by name, as a record whose fields are called like its columns.
+    """Return a record whose fields have the names of the columns of a row.
 
-    :param given: fields that are not stored as they are
+    :param row: row, or its values by name
+    :param given: values of fields that are not stored, or stored in another form
     """
     values = _values(row)
     return kind(**{name: values[name] for name in _names(kind) if name not in given}, **given)
 
 
-def each(kind: type[_Record], found: Sequence[Any],
+def each(kind: type[_Record], list_rows: Sequence[Any],
          given: Sequence[Mapping[str, Any]]) -> list[_Record]:
-    """The rows of a long list as `record` makes them, each with the same fields given: quicker."""
-    if not found:
+    """Return the records of a long list of rows, which is faster than `record` for each row.
+
+    :param given: for each row, the values of the same fields as in `record`
+    """
+    if not list_rows:
         return []
-    columns = found[0]._fields
+    columns = list_rows[0]._fields
     names = [name for name in _names(kind) if name not in given[0]]
     read = operator.itemgetter(*(columns.index(name) for name in names))
     return [kind(**dict(zip(names, read(row), strict=True)), **more)
-            for row, more in zip(found, given, strict=True)]
+            for row, more in zip(list_rows, given, strict=True)]
 
 
 def _values(row: Any) -> Any:
-    # To look up thirty names in a row itself takes twice as long.
+    # A mapping, because the lookup of thirty names in the row itself takes twice as long.
     if isinstance(row, sa.Row):
         return row._mapping
     return row._asdict() if hasattr(row, '_asdict') else row
@@ -104,7 +109,10 @@ def _names(kind: type['DataclassInstance']) -> tuple[str, ...]:
 
 
 def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
-    """Whether a row has these values; what the database was to compute is not compared."""
+    """Return True if a row exists and has the given values.
+
+    Times from now, which the database computes, are not compared.
+    """
     return row is not None and all(
         getattr(row, name) == value for name, value in values.items()
         if not isinstance(value, clock.Later))
@@ -113,9 +121,11 @@ def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
 def attachment(row: Any, volume: records.VolumeFacts | None = None,
                sealed: records.SealedCredential | None = None,
                prefix: str = '') -> records.Attachment:
-    """One row of ``attachments``, with what was read besides.
+    """Return an attachment from its row.
 
-    :param prefix: of the names of its columns
+    :param volume: facts of the volume, if read together with the attachment
+    :param sealed: credential of the connection, if read together with the attachment
+    :param prefix: prefix of the names of the columns in ``row``
     """
     found = _values(row)
     values = {name: found[f'{prefix}{name}'] for name in STORED}
@@ -125,30 +135,33 @@ def attachment(row: Any, volume: records.VolumeFacts | None = None,
 
 def made_attachment(values: Mapping[str, Any],
                     sealed: records.SealedCredential | None = None) -> records.Attachment:
-    """What a new row is read as; columns that are not named are empty."""
+    """Return a new attachment from the columns that were inserted. Other columns are NULL."""
     return attachment({**dict.fromkeys(STORED), **values}, sealed=sealed)
 
 
 def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> records.Attachment:
-    """What the row is read as once these columns are written, without its volume."""
+    """Return an attachment as it is after columns were written, without its volume."""
     changed = {name: _READ[name](value) if name in _READ else value
                for name, value in values.items() if name in STORED}
     return dataclasses.replace(before, **changed, volume=None)
 
 
 def attachment_event(row: Any) -> records.AttachmentEvent:
-    """One row of ``attachment_events``."""
+    """Return an event of the history of attachments from its row."""
     return record(records.AttachmentEvent, row, old_state=_STATES[row.old_state],
                   new_state=_STATES[row.new_state])
 
 
 def qos_specs(row: sa.Row[Any]) -> records.QosSpecs:
-    """One row of ``qos_specs``."""
+    """Return QoS specs from their row."""
     return record(records.QosSpecs, row, specs=from_json(row.specs))
 
 
 def limits(row: sa.Row[Any]) -> dict[str, str | int | None] | None:
-    """What the consumer of a volume keeps to: a row of `volume_rows.with_limits`."""
+    """Return the QoS limits that the consumer of a volume enforces, or None if there are none.
+
+    :param row: row of a query extended by `volume_rows.with_limits`
+    """
     if row.qos_consumer is None:
         return None
     return qos.for_consumer(row.qos_consumer, from_json(row.qos_specs), row.size_gb)
@@ -156,7 +169,7 @@ def limits(row: sa.Row[Any]) -> dict[str, str | int | None] | None:
 
 def made_volume(values: Mapping[str, Any], kind: records.VolumeType,
                 metadata: Mapping[str, str]) -> records.Volume:
-    """What a new row is read as; columns that are not named are empty."""
+    """Return a new volume from the columns that were inserted. Other columns are NULL."""
     return volume({**dict.fromkeys(_names(records.Volume)), **values,
                    'volume_type_name': kind.name}, dict(metadata), ())
 
@@ -164,7 +177,7 @@ def made_volume(values: Mapping[str, Any], kind: records.VolumeType,
 def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedServer, ...],
            limits: dict[str, str | int | None] | None = None,
            image_metadata: Mapping[str, str] | None = None) -> records.Volume:
-    """One row of ``volumes`` with its type's name, and its children."""
+    """Return a volume from its row, with the name of its type, and from its related rows."""
     return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits,
                   image_metadata=image_metadata or {})
 

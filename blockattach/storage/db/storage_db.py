@@ -1,4 +1,4 @@
-"""The database of block storage, and the decorator of the verbs that write to it."""
+"""Database of block storage, and the decorator of the functions that write to it."""
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from blockattach.storage.db import models
 
 
 class Database(engines.Database):
-    """A database with the sealer of credentials, the quotas and the period of the history."""
+    """Database with the sealer of credentials, the quotas and the period of the history."""
 
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
                  quota: quota_conf.QuotaSettings = quota_conf.NONE,
@@ -28,19 +28,22 @@ class Database(engines.Database):
                  readers: sa.Engine | None = None,
                  history_days: int = database_conf.HISTORY_DAYS) -> None:
         """
+        :param sealer: encrypts and decrypts the credentials
         :param quota: limits of projects that have none of their own
         :param readers: see `blockattach.platform.db.engine.Database`
-        :param history_days: days for which events of attachments are kept; 0: none are kept
+        :param history_days: days for which events of attachments are kept; 0 to keep none
         """
         super().__init__(engine, clock, telemetry, readers, _probe_write)
         self.sealer = sealer
         self.quota = quota
         self.history_days = history_days
         self.limit_source: Callable[[str], Mapping[str, int]] | None = None
-        """Returns the limits of a project by name, if Keystone holds them; None: they are here."""
+        """Returns the limits of a project by name from Keystone; None if this database holds them.
+        """
         self.counted: dict[tuple[str, str], tuple[int, Iterator[bool]]] = {}
-        """Usage of projects as last counted by `blockattach.storage.db.quotas`, and the requests
-        since.
+        """Usage by project and key as last counted by `blockattach.storage.db.quotas`.
+
+        The iterator yields True for each request that may follow without another count.
         """
 
 

@@ -1,4 +1,7 @@
-"""Transfers: offering a volume, taking the offer back, accepting it. Each moves the volume too."""
+"""Transfers of volumes to other projects: offer, withdrawal and acceptance.
+
+Each changes the own status of the volume in the same transaction.
+"""
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -26,25 +29,28 @@ _snapshots = models.snapshots
 _Event = volume_lifecycle.Event
 _Own = volume_lifecycle.OwnStatus
 _AVAILABLE = 'available'
-"""Of a snapshot that nothing is done with."""
-# What an administrator has reset or deleted by force is not offered any more.
+"""Status of a snapshot without an operation in progress."""
+# A transfer is void if an administrator has reset the status of the volume, or deleted the volume
+# by force.
 _OFFERED = sa.exists().where(_volumes.c.id == _rows.c.volume_id,
                              _volumes.c.own_status == _Own.AWAITING_TRANSFER.value)
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'name': _rows.c.name,
     'display_name': _rows.c.name, 'volume_id': _rows.c.volume_id}
-"""Sort keys and filters of a list, by the API's names."""
+"""Columns of the sort keys and filters of a transfer list, by their names in the API."""
 
 
 @storage_db.retried
 def create(database: storage_db.Database, volume: records.Judged, name: str | None,
            no_snapshots: bool, sealed: str) -> transfers.Transfer:
-    """Offer a volume.
+    """Create a transfer, which offers a volume to another project.
 
-    :raises VolumeNotFound: the volume is gone, or of another project
-    :raises InvalidVolume: it is attached, or something else is done with it
-    :raises InvalidSnapshot: so is a snapshot that would go with it
+    :param no_snapshots: True to transfer the volume without its snapshots
+    :param sealed: sealed authorization key, see `blockattach.storage.domain.transfers.seal`
+    :raises VolumeNotFound: the volume is deleted, or belongs to another project
+    :raises InvalidVolume: the volume is not available
+    :raises InvalidSnapshot: a snapshot to transfer is not available
     """
     new_id = database.new_id()
     with database.writer(storage_db.inserted(_rows.c.id, new_id)) as connection:
@@ -55,7 +61,7 @@ def create(database: storage_db.Database, volume: records.Judged, name: str | No
             if snapshot.status != _AVAILABLE:
                 raise errors.InvalidSnapshot(
                     reason=f'snapshot: {snapshot.id} status must be available')
-        # An earlier offer that is void.
+        # Delete an earlier, void transfer of the volume.
         connection.execute(_rows.delete().where(_rows.c.volume_id == row.id))
         volume_rows.move(connection, database, row, _Event.OFFER)
         values = {'id': new_id, 'volume_id': row.id, 'project_id': row.project_id,
@@ -66,9 +72,9 @@ def create(database: storage_db.Database, volume: records.Judged, name: str | No
 
 
 def get(database: storage_db.Database, transfer_id: str) -> transfers.Transfer:
-    """One transfer.
+    """Return a transfer.
 
-    :raises TransferNotFound: there is none
+    :raises TransferNotFound: there is no such transfer, or it is void
     """
     with database.reader() as connection:
         row = connection.execute(
@@ -80,10 +86,11 @@ def get(database: storage_db.Database, transfer_id: str) -> transfers.Transfer:
 
 def list_page(database: storage_db.Database, project_id: str | None, equal: Mapping[str, str],
               page: paging.Page) -> list[transfers.Transfer]:
-    """One page of what a project offers (None: every project).
+    """Return a page of transfers.
 
-    :param equal: a key of `SORT_COLUMNS` to the value it must have
-    :raises TransferNotFound: the marker is none
+    :param project_id: project that offers the volumes; None for every project
+    :param equal: values of columns, by the keys of `SORT_COLUMNS`
+    :raises TransferNotFound: the marker is not the id of a transfer
     """
     query = _rows.select().where(
         _OFFERED, *(SORT_COLUMNS[key] == value for key, value in equal.items()))
@@ -97,9 +104,9 @@ def list_page(database: storage_db.Database, project_id: str | None, equal: Mapp
 
 @storage_db.retried
 def withdraw(database: storage_db.Database, of: transfers.Transfer) -> None:
-    """Take the offer back: the volume is its project's alone again.
+    """Delete a transfer, so that the volume is no longer offered.
 
-    :raises TransferNotFound: it was accepted or deleted meanwhile
+    :raises TransferNotFound: the transfer was accepted or deleted in the meantime
     """
     with database.writer(
             lambda again: _ended(again, of, project_id=of.project_id)) as connection:
@@ -110,14 +117,15 @@ def withdraw(database: storage_db.Database, of: transfers.Transfer) -> None:
 @storage_db.retried
 def accept(database: storage_db.Database, of: transfers.Transfer, project_id: str,
            user_id: str) -> None:
-    """Give the volume to another project, and its snapshots with it unless they were kept.
+    """Accept a transfer: give the volume, and its snapshots unless excluded, to another project.
 
     Snapshots that belong to other projects since an earlier transfer keep their project.
 
-    :raises TransferNotFound: it was accepted or deleted meanwhile
+    :param project_id: project that accepts the volume
+    :raises TransferNotFound: the transfer was accepted or deleted in the meantime
     :raises InvalidVolume: the volume has attachments, which would belong to the former project
-    :raises InvalidSnapshot: something is done with a snapshot
-    :raises QuotaExceeded: the project has as much as it may
+    :raises InvalidSnapshot: a snapshot to transfer is not available
+    :raises QuotaExceeded: the accepting project has reached a quota
     """
     limits = quotas.limits(database, project_id)
     with database.writer(lambda again: _ended(
@@ -132,7 +140,7 @@ def accept(database: storage_db.Database, of: transfers.Transfer, project_id: st
                 raise errors.InvalidSnapshot(
                     reason=f'Transfer {of.id}: a snapshot is not in the expected available '
                            'state.')
-        # A project may have accepted what is its own.
+        # A project may accept its own volume, which adds nothing to its usage.
         if row.project_id != project_id:
             quotas.check(connection, database, limits, quota_rules.volume(
                 row.volume_type_id, row.size_gb,
@@ -146,10 +154,10 @@ def accept(database: storage_db.Database, of: transfers.Transfer, project_id: st
                     project_id=project_id, user_id=user_id,
                     generation=_snapshots.c.generation + 1,
                     updated_at=database.clock.utcnow()))
-        left = _count_foreign_snapshots(connection, row.id, project_id)
-    if left:
+        foreign = _count_foreign_snapshots(connection, row.id, project_id)
+    if foreign:
         LOG.warning('Snapshots of other projects found on a transferred volume%s',
-                    log.fields(volume_id=row.id, project_id=project_id, rows=left))
+                    log.fields(volume_id=row.id, project_id=project_id, rows=foreign))
 
 
 def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
@@ -164,14 +172,14 @@ def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
 
 
 def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_id: str) -> int:
-    """Count the live snapshots of a volume that belong to other projects."""
+    """Return the number of live snapshots of a volume that belong to other projects."""
     return connection.execute(sa.select(sa.func.count()).where(
         _snapshots.c.volume_id == volume_id, models.live(_snapshots),
         _snapshots.c.project_id != project_id)).scalar_one()
 
 
 def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
-    """Lock the volume and remove its offer; the volume's row."""
+    """Lock the volume of a transfer, delete the transfer, and return the row of the volume."""
     row = volume_rows.await_others(connection, of.volume_id)
     ended = connection.execute(_rows.delete().where(_rows.c.id == of.id)).rowcount == 1
     if row is None or row.own_status != _Own.AWAITING_TRANSFER or not ended:
@@ -180,6 +188,9 @@ def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
 
 
 def _ended(connection: sa.Connection, of: transfers.Transfer, **values: Any) -> bool:
-    """Whether a transfer has ended in this way, for a writer whose connection was lost."""
+    """Return True if a transfer has ended, and its volume has the given values.
+
+    Used to check the outcome of a commit after the connection was lost.
+    """
     return rows.holds(volume_rows.await_others(connection, of.volume_id), values) and \
         connection.execute(_rows.select().where(_rows.c.id == of.id)).first() is None

@@ -1,8 +1,8 @@
-"""Ends of work: done, failed, refused or cancelled, as the row of the verb says.
+"""Ends of work: done, failed, refused or cancelled, according to the table of verbs.
 
-Each changes the resource, ends the work and writes the message to the user in one transaction,
-under the lock of the resource. It is repeated with its transaction, and finds out whether a lost
-commit was stored.
+Each function changes the resource, ends the work and creates the user message in one transaction,
+under the lock of the resource. The transaction can be repeated. After a lost connection it is
+checked whether the commit was stored.
 
 Failpoints: ``db.<noun>.<verb>.<outcome>.before`` and ``.after``.
 """
@@ -52,7 +52,7 @@ _NOUNS = {'volume': _Noun(volume_rows, 'own_status', volume_rows.move),
 
 
 def finish(database: storage_db.Database, held: records.Claim) -> None:
-    """End work that the backend has done.
+    """End work that the backend has completed.
 
     :raises StaleGeneration: another process has taken the work over
     """
@@ -64,8 +64,9 @@ def finish(database: storage_db.Database, held: records.Claim) -> None:
 
 def fail(database: storage_db.Database, held: records.Claim,
          say: work.Say = work.silent) -> None:
-    """End work that the backend refused for good.
+    """End work that the backend refused permanently.
 
+    :param say: creates the user message in the same transaction
     :raises StaleGeneration: another process has taken the work over
     """
     _log('failed', *_end(database, 'failed', held, say))
@@ -73,34 +74,37 @@ def fail(database: storage_db.Database, held: records.Claim,
 
 def refuse(database: storage_db.Database, verb: str, volume_id: str, generation: int,
            say: work.Say = work.silent) -> None:
-    """End work on a volume for which there is no pool.
+    """End work on a volume for which the scheduler has found no pool.
 
-    :param verb: its name without the noun
-    :param generation: of the volume
-    :raises StaleGeneration: a manager has accepted the work, or the work has ended
+    :param verb: name of the verb without the noun
+    :param generation: generation of the volume
+    :param say: creates the user message in the same transaction
+    :raises StaleGeneration: a volume service has accepted the work, or the work has ended
     """
     waiting = records.Claim('volume', volume_id, verb, generation, None)
     _log('refused', *_end(database, 'refused', waiting, say))
 
 
-def cancel(database: storage_db.Database, found: records.Work,
+def cancel(database: storage_db.Database, at_work: records.Work,
            say: work.Say = work.silent) -> None:
-    """End work at the request of an administrator, where that is safe.
+    """Cancel work at the request of an administrator, if that is safe.
 
-    :raises Conflict: a backend may have begun the work, or another process has taken it over
+    :param say: creates the user message in the same transaction
+    :raises Conflict: a backend may have started the work
+    :raises StaleGeneration: another process has taken the work over
     """
-    _log('cancelled', *_end(database, 'cancelled', found.claim, say))
+    _log('cancelled', *_end(database, 'cancelled', at_work.claim, say))
 
 
-def forget(database: storage_db.Database, found: records.Work,
+def forget(database: storage_db.Database, at_work: records.Work,
            say: work.Say = work.silent) -> None:
     """Cancel work that no resource depends on."""
-    work.forget(database, found.claim, say)
+    work.forget(database, at_work.claim, say)
 
 
 def _end(database: storage_db.Database, outcome: str, claim: records.Claim,
          say: work.Say = work.silent) -> tuple[work_verbs.Verb, Any]:
-    """Return the verb, and the row of the resource as it was before."""
+    """End work, and return its verb and the row of the resource as it was before."""
     verb = work_verbs.VERBS[claim.name]
     failpoints.point(f'db.{claim.name}.{outcome}.before')
     row = _write(database, verb, outcome, claim, say)
@@ -133,13 +137,14 @@ def _write(database: storage_db.Database, verb: work_verbs.Verb, outcome: str,
 
 def _end_work(connection: sa.Connection, verb: work_verbs.Verb, outcome: str,
               claim: records.Claim) -> dict[str, Any]:
-    """Return the progress of the work, if the ending reads it."""
+    """End the work within the transaction, and return its progress if the ending needs it."""
     if outcome == 'refused':
         work.end_unbegun(connection, claim)
         return {}
     progress: dict[str, Any] = {}
     if outcome == 'cancelled' or getattr(verb, outcome).reads:
-        # A manager accepts work without the lock of the resource.
+        # Cancelling locks the work, because a volume service accepts work without the lock of the
+        # resource.
         at_work = work.read(connection, claim, locked=outcome == 'cancelled')
         if outcome == 'cancelled' and _BEGUN[verb.cancels](at_work):
             place = '' if at_work.host is None else f' on {at_work.host}'

@@ -1,9 +1,9 @@
-"""The verbs of work on volumes and snapshots: how their work ends, one row for each verb.
+"""Table of the verbs of work on volumes and snapshots, with the outcomes of each verb.
 
-A module of the resource begins a verb by hand, because verbs differ there: what they check, what
-they claim, and what their work remembers. All of them end in the same way (`work_ends`), and a row
-says what differs: the event of the lifecycle, the columns that the outcome writes, the log
-sentence, and the message to the user. An outcome that a row does not have is written by hand too.
+The start of work is written in a module of the resource, because verbs differ in their checks,
+claims and progress. The ends of work have common code (`work_ends`). The table contains what
+differs between them: the event of the lifecycle, the columns to write, the log sentence, and the
+user message. An outcome that is absent from the table is written in a module of the resource.
 """
 import dataclasses
 import enum
@@ -31,9 +31,10 @@ Status = volume_lifecycle.OwnStatus | snapshots.Status
 
 
 class Ended(NamedTuple):
-    """The locked resource whose work ends, and what the work remembers, for the hooks below.
+    """Work that ends, as input of `Ending.values`.
 
-    ``progress`` is empty unless the ending reads it.
+    :ivar row: row of the locked resource
+    :ivar progress: progress of the work; empty unless the ending reads it
     """
 
     connection: sa.Connection
@@ -43,7 +44,7 @@ class Ended(NamedTuple):
 
 
 class Cancels(enum.Enum):
-    """When work can be cancelled, provided that no process is running it."""
+    """Time at which work can be cancelled, provided that no process is executing the work."""
 
     UNPLACED = 'before a manager has accepted the work'
     UNBEGUN = 'before the first attempt'
@@ -57,13 +58,14 @@ def _nothing(ended: Ended) -> Mapping[str, Any]:
 class Ending(NamedTuple):
     """Outcome of work: how it changes the resource and what is logged.
 
-    :ivar event: happens to the resource
-    :ivar sentence: of the log
+    :ivar event: event that is applied to the resource
+    :ivar sentence: log sentence
     :ivar values: changes other rows within the transaction, and returns further columns of the
         resource
-    :ivar chosen: returns the new status from the progress, where the lifecycle has none
-    :ivar reads: whether ``values`` or ``chosen`` need the progress
-    :ivar level: of the log, unless the work is done
+    :ivar chosen: returns the new status from the progress, if the lifecycle does not determine it;
+        None otherwise
+    :ivar reads: True if ``values`` or ``chosen`` need the progress
+    :ivar level: log level of an outcome other than done
     """
 
     event: volume_lifecycle.Event | snapshots.Event
@@ -78,13 +80,13 @@ class Ending(NamedTuple):
 class Verb:
     """Verb of work, with its outcomes.
 
-    :ivar at: statuses of a volume while the work is in progress; empty for snapshots
-    :ivar done: the backend has done it
-    :ivar failed: the backend refused for good
-    :ivar refused: the scheduler has found no pool
-    :ivar cancelled: an administrator has ended it
-    :ivar failed_message: to the user, with the reason
-    :ivar cancelled_message: to the user
+    :ivar at: own statuses of a volume while the work is in progress; empty for snapshots
+    :ivar done: outcome if the backend has completed the work
+    :ivar failed: outcome if the backend refused the work permanently
+    :ivar refused: outcome if the scheduler has found no pool
+    :ivar cancelled: outcome if an administrator has cancelled the work
+    :ivar failed_message: user message of a failure or refusal, to which the reason is added
+    :ivar cancelled_message: user message of a cancellation
     """
 
     noun: str
@@ -100,7 +102,7 @@ class Verb:
 
     @property
     def full_name(self) -> str:
-        """``noun.verb``."""
+        """Name of the verb with its noun: ``noun.verb``."""
         return f'{self.noun}.{self.name}'
 
 
@@ -115,7 +117,7 @@ def _bury(ended: Ended) -> Mapping[str, Any]:
 
 
 def _keep_snapshots_in_error(ended: Ended) -> Mapping[str, Any]:
-    # Locking snapshots where there are none would lock the gap in MariaDB.
+    # On MariaDB, a locking read that finds no snapshots would lock the gap between rows.
     if snapshot_rows.dependants(ended.connection, ended.row.id).has_snapshots:
         snapshot_rows.cannot_delete_with(ended.connection, ended.database, ended.row.id)
     return {}
@@ -141,7 +143,10 @@ def _leave_storage(ended: Ended) -> Mapping[str, Any]:
 
 
 def _failed_migration(ended: Ended) -> Mapping[str, Any]:
-    """A change of the type that has not begun to migrate has no migration status."""
+    """Return the columns of a failed migration.
+
+    A retype whose migration has not started gets no migration status.
+    """
     row = ended.row
     begun = row.own_status != _Own.RETYPING or row.migration_status in volume_lifecycle.MOVING
     return {'migration_status': 'error'} if begun else {}

@@ -415,7 +415,7 @@ BUGS = (
         'blockattach.tests.db.test_quotas'),
     Bug('what_is_new_counts_twice', 'storage/db/quotas.py',
         '    if written:\n',
-        '    if not asked.added:\n',
+        '    if not addition.added:\n',
         'a project may have all that it may', 'P6',
         'blockattach.tests.db.test_quotas'),
     Bug('the_class_goes_first', 'storage/db/quotas.py',
