@@ -5,7 +5,7 @@ their precondition in one statement and decide by it. They then write the row, a
 follow for the volume, provided that the precondition still holds. Otherwise nothing is written.
 
 Therefore no decision needs the lock of the volume. Changes to the attachments of one volume wait
-for each other only from that write to the end of their transactions. After a conflict the verb
+for each other only from that write to the end of their transactions. After a conflict the function
 reads and decides again, in the end under the lock of the volume.
 
 Lock order: volume, project, attachments.
@@ -59,7 +59,7 @@ _NO_FACTS = attachment_values.Facts()
 
 # Columns of an attachment and of its volume that must be as read. The generation of the volume
 # covers its own status, its deletion and its type. The project and the bootable flag of the volume
-# are included because policy has judged by them.
+# are included because the policy check depends on them.
 _SAME_ROW = ('id', 'generation')
 _SAME = ('id', 'project_id', 'generation', 'bootable', 'detach_announced')
 _SAME_OR_NULL = ('lowest_rank', 'readonly')
@@ -164,8 +164,8 @@ def _retry(expected: _Expected | None,
            act: Callable[[_Expected | None, bool], _Done]) -> _Done:
     """Call ``act`` until there is no conflict.
 
-    The first call gets the precondition that was read before, the next one reads again, and the
-    last one locks the volume.
+    The first call gets the precondition that was read before. The second call reads again. All
+    later calls lock the volume before they read.
     """
     for tried in itertools.count():
         lock = tried >= _TRIES

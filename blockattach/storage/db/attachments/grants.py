@@ -308,8 +308,8 @@ def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: s
     return connections.Grant(
         volume_id=volume_id, initiator=initiator, alias=row.alias, adopted=is_adopted,
         spellings=connections.spellings(initiator, connectors),
-        # An adopted credential may be shared by several initiators of a host, which can log in by
-        # any of their names. Therefore the mode is not limited for one of them.
+        # The adopted grants of a volume share a credential. Its holder can log in by any of their
+        # initiator names, so that a mode cannot be enforced for one of them.
         mode=connections.AccessMode.RW if is_adopted else connections.widest(
             connections.AccessMode(mode or connections.AccessMode.RW) for mode in modes),
         credential=opened(database, records.SealedCredential(row.username, row.sealed_password)))

@@ -47,8 +47,8 @@ def rotate(database: storage_db.Database) -> list[str]:
             reason='cannot rotate the keys in one step because the configuration lists the keys. '
                    'Run --prepare, --promote, --reseal and --finish instead')
     progress = []
-    # A key that waits for its promotion cannot be told from a key that waits for its removal. In
-    # both cases, resealing with the sealing key and removing the others is correct.
+    # A key that waits for its promotion looks like a key that waits for its removal. In both
+    # cases, resealing with the sealing key and removing the others is correct.
     if len(database.sealer.ring()) > 1:
         progress += [reseal(database), finish(database)]
     return [*progress, *(step(database) for step in (prepare, promote, reseal, finish))]
@@ -116,7 +116,7 @@ def check(database: storage_db.Database) -> None:
 
 
 def are_there(connections: sa.Engine) -> bool:
-    """Return True if any credential is stored. This needs no keys."""
+    """Return True if any credential is stored, for a process without keys."""
     with connections.connect() as connection:
         return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
 

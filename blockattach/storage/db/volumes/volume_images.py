@@ -71,7 +71,7 @@ def about(at_work: volume_queries.AtWork) -> images.Image:
 
 @storage_db.retried
 def begin_download(database: storage_db.Database, claim: records.Claim) -> records.Claim:
-    """Turn the creation of a volume into the download of its image, with the same owner.
+    """Change the creation of a volume into the download of its image, with the same owner.
 
     The backend has created the volume.
 

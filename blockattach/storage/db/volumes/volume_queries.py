@@ -365,7 +365,7 @@ def _size(length: int) -> int:
 
 
 # The statements are cached for each number of ids. SQLAlchemy would otherwise name each of a
-# thousand ids anew for each page, which takes as long as all other work for the page.
+# thousand ids again for each page, which takes as long as all other work for the page.
 @functools.cache
 def _all_pairs(size: int) -> statements.Statement:
     return statements.Statement(lambda dialect: sa.union_all(*(
