@@ -203,7 +203,7 @@ def update(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) 
 
 
 def advance(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) -> None:
-    """Update a volume or snapshot as `update` does, and raise its generation.
+    """Update a volume or snapshot as `update` does, and increment its generation.
 
     :raises RetryRequest: the row has changed
     """

@@ -30,8 +30,8 @@ _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 # Condition that the data of the cached volume are those of the image. A filled volume has
-# generation 2, and any later operation raises the generation. No host can write to the volume as
-# long as it is read-only.
+# generation 2, and any later operation increments the generation. No host can write to the volume
+# as long as it is read-only.
 _INTACT = sa.and_(_volumes.c.generation <= 2, _volumes.c.readonly == sa.true())
 _ENTRIES = sa.select(
     _cached.c.image_id, _cached.c.volume_id, _volumes.c.size_gb, _cached.c.image_updated_at,

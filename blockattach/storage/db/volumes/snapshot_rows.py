@@ -99,7 +99,7 @@ def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
 
 def move(connection: sa.Connection, database: storage_db.Database, row: Any, event: _Event,
          chosen: _Status | None = None, **values: Any) -> _Status:
-    """Apply an event to a locked snapshot: change its status and raise its generation.
+    """Apply an event to a locked snapshot: change its status and increment its generation.
 
     :param chosen: see `snapshots.next_status`
     :param values: further columns to write

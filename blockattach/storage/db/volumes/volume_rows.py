@@ -111,7 +111,7 @@ def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
 
 
 def stepped(volume_id: str, generation: int, **values: Any) -> storage_db.Happened:
-    """Return a callback that checks if a change has raised the generation of a volume.
+    """Return a callback that checks if a change has incremented the generation of a volume.
 
     :param generation: generation before the change
     :param values: columns that the change has written
@@ -169,7 +169,7 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
                **metadata: Any) -> volume_lifecycle.Derived:
     """Store the lowest rank of a locked volume, and the status columns derived from it.
 
-    Nothing is written if nothing differs.
+    Nothing is written if nothing differs and ``metadata`` is empty.
 
     :param announced: number of announced detaches from now on; None to leave the number unchanged
     :param metadata: further columns to write
@@ -189,7 +189,7 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
 def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
          **values: Any) -> volume_lifecycle.OwnStatus:
-    """Apply an event to a locked volume: change its own status and raise its generation.
+    """Apply an event to a locked volume: change its own status and increment its generation.
 
     The status columns are derived from the new own status. Space that the work on the volume has
     claimed is released when the work ends, unless ``values`` contain the columns of the claim.
