@@ -1,1 +1,4 @@
-"""Backends: a store keeps bytes, a target exports them. They use no database and no bus."""
+"""Drivers of backends: stores keep the data of volumes, targets export them.
+
+Drivers use neither the database nor the message bus.
+"""

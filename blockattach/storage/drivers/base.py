@@ -1,27 +1,28 @@
 """Contracts of a backend, which is a store of volumes and a target that exports them.
 
 A backend is a store and a target joined by configuration (`blockattach.storage.drivers.loading`).
-Values go in and come out; a driver never sees a row, a request context or the bus, and keeps
-nothing in memory that it cannot read back from the backend, because it may be started anew at any
-moment.
+Drivers receive and return plain values. A driver never sees a database row, a request context or
+the message bus. A driver keeps no state in memory that it cannot read back from the backend,
+because its process may be restarted at any moment.
 
-Every method may be repeated: a second call with the same arguments finds the work done and returns
-the same result. Errors are of two kinds, and the core acts on the kind alone:
+Every method is idempotent: a second call with the same arguments changes nothing and returns the
+same result. The core reacts to an error by its class alone:
 
 ==========================  ==============================  =====================================
-condition                   raise                           what the caller does
+condition                   raise                           reaction of the caller
 ==========================  ==============================  =====================================
-proved: nothing happened    `errors.BackendRefused`         undoes its intent, answers a failure
-no room                     `errors.BackendFull`            tries another pool
-anything else, a time-out   `errors.BackendUncertain`       keeps the intent; repeats or undoes it
-too                                                         when its deadline has passed
+certainly nothing happened  `errors.BackendRefused`         undoes its intent, reports a failure
+no space                    `errors.BackendFull`            tries another pool
+anything else, or timeout   `errors.BackendUncertain`       keeps the intent; repeats or undoes
+                                                            it after its deadline
 ==========================  ==============================  =====================================
 
-Any other exception counts as uncertain. `blockattach.conformance` proves an implementation.
+Any other exception counts as uncertain. The tests of `blockattach.conformance` check an
+implementation.
 
-What a driver may do beyond its contract is a capability, one small Protocol each. It is never
-announced by a flag: the list is derived from the class, so that a driver cannot claim what it has
-no method for.
+Each optional feature of a driver is a capability, declared by a small Protocol. Capabilities are
+derived from the methods of the class and never announced by a flag. A driver therefore cannot
+report a capability that it does not implement.
 """
 import abc
 import dataclasses
@@ -41,7 +42,12 @@ from blockattach.storage.domain import reservation
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredVolume:
-    """A volume as a store knows it. ``name`` is its name on the backend (``volume-<uuid>``)."""
+    """Volume in a store.
+
+    :ivar name: name of the volume on the backend, ``volume-<uuid>``
+    :ivar size_gb: size in GiB
+    :ivar pool: name of the pool within the backend
+    """
 
     id: str
     name: str
@@ -63,22 +69,26 @@ class StoredSnapshot:
 
 
 Copied = Callable[[int], None]
-"""Called by a store that copies data itself, after each piece, with its length in bytes. It may
-wait, as a limit wants, and raise to end the copy; a repeat of the verb goes on or begins anew."""
+"""Callback that a store calls after each chunk that it copies itself.
+
+The argument is the length of the chunk in bytes. The callback may wait to enforce a rate limit. It
+may raise to end the copy; the next call of the method then continues the copy or starts it again.
+"""
 COPIED_AT_ONCE = 16 * units.MIB
-"""The length of a piece; one that costs more than its bytes may be of a second's share."""
+"""Length of a chunk in bytes. A store for which each chunk has a fixed cost may copy as many bytes
+at once as the rate limit allows in one second."""
 
 
 def unlimited(length: int) -> None:
-    """A copy that neither waits nor ends early."""
+    """Return at once, so that a copy neither waits nor ends early."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manageable:
     """Volume or snapshot in a pool, created by this service or by others.
 
-    :ivar origin: the name of the volume that it is a snapshot of, where the store can tell
-    :ivar in_use: something on this host has it open
+    :ivar origin: of a snapshot: name of its volume in the pool; None if the store cannot tell
+    :ivar in_use: True if a process of this host has the volume or snapshot open
     """
 
     name: str
@@ -99,7 +109,14 @@ class PoolReport:
 def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float,
               provisioned_gb: float, volumes: int, location: str,
               thin: bool = True) -> tuple[PoolReport, ...]:
-    """The report of a store with one pool, with Cinder's keys."""
+    """Return the report of a store with one pool, in the keys of Cinder's pool statistics.
+
+    :param total_gb: capacity of the pool in GiB, like the other capacities
+    :param provisioned_gb: total size of the volumes and snapshots in the pool
+    :param volumes: number of volumes in the pool
+    :param location: value of ``location_info``
+    :param thin: True if volumes take space as they are written, False if they take it at once
+    """
     return (PoolReport(settings.pool_name, {
         'pool_name': settings.pool_name,
         'total_capacity_gb': total_gb,
@@ -117,9 +134,16 @@ def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float
 
 def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, given_gb: float,
                size_gb: float) -> None:
-    """A thin pool may be given away ``max_over_subscription_ratio`` times, and no more.
+    """Check that a thin pool stays within its over-subscription ratio.
 
-    :raises BackendFull: ``size_gb`` more would be too much
+    The sizes of all volumes may add up to ``max_over_subscription_ratio`` times the capacity of
+    the pool, less its reserved percentage.
+
+    :param pool: description of the pool for the error text
+    :param total_gb: capacity of the pool in GiB
+    :param given_gb: total size of the present volumes in GiB
+    :param size_gb: additional size in GiB
+    :raises BackendFull: if the additional size would exceed the limit
     """
     limit = total_gb * (1 - settings.reserved_percentage / 100)
     limit *= settings.max_over_subscription_ratio
@@ -138,52 +162,59 @@ class ActualExport:
 
 
 class VolumeStore(abc.ABC):
-    """Keeps the bytes of volumes in one or more pools."""
+    """Driver that stores the data of volumes in one or more pools."""
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Make sure that the store can be used, and remove unfinished data of killed processes.
+        """Check that the store is usable, and delete the unfinished data of killed processes.
 
-        Called at the start, before any other verb. Other processes of a cluster may be at work in
-        the same pool, so only data on which certainly no process works is removed. Other
-        unfinished data is removed or reused when the verb is repeated, and removed when the
-        volume or snapshot is deleted.
+        Called at the start, before any other method. Other processes of a cluster may use the same
+        pool, so only data that certainly no process uses is deleted. Other unfinished data is
+        deleted or reused when the method that created it is repeated, and deleted with its volume
+        or snapshot.
 
-        :raises ConfigurationError: it cannot; the text says what the operator must change
+        :raises ConfigurationError: if unusable; the text says what the operator must change
         """
 
     @abc.abstractmethod
     def create(self, volume: StoredVolume) -> None:
-        """Make a volume of ``size_gb`` that reads as zeros. A repeat keeps what is there.
+        """Create a volume of ``volume.size_gb`` GiB that reads as zeros.
 
-        :raises BackendFull: no room; nothing is left behind
+        An existing volume is left as it is.
+
+        :raises BackendFull: if the pool has too little space; nothing is left behind
         """
 
     @abc.abstractmethod
     def delete(self, volume: StoredVolume) -> None:
-        """Remove a volume and its bytes. One that is not there is a success.
+        """Delete a volume and its data.
 
-        :raises BackendRefused: it is in use, or snapshots hang on it; they are never removed too
+        Succeeds if the volume does not exist. Never deletes snapshots of the volume.
+
+        :raises BackendRefused: if the volume is in use, or snapshots depend on it
         """
 
     @abc.abstractmethod
     def extend(self, volume: StoredVolume, size_gb: int) -> None:
-        """Make it larger, keeping its bytes; the new part reads as zeros. Never shrinks.
+        """Extend a volume and keep its data.
 
-        :raises BackendFull: no room; it keeps its size
-        :raises BackendRefused: it is not there, is larger already, or snapshots hang on it
+        The added part reads as zeros. The method never shrinks a volume.
+
+        :param size_gb: new size in GiB
+        :raises BackendFull: if the pool has too little space; the volume keeps its size
+        :raises BackendRefused: if the volume does not exist, is larger, or its snapshots forbid it
         """
 
     @abc.abstractmethod
     def device(self, volume: StoredVolume) -> str:
-        """The path under which the target finds the bytes.
+        """Return the path of the file or block device that the target exports.
 
-        :raises BackendRefused: there is no such volume
+        :raises BackendRefused: if the volume does not exist
         """
 
     @abc.abstractmethod
     def pools(self) -> tuple[PoolReport, ...]:
-        """Each pool with what it offers, measured now.
+        """Return a report of each pool, measured now.
 
         A pool that reports ``multiattach`` as False gets no multiattach volumes, even if the
         target supports them.
@@ -191,66 +222,76 @@ class VolumeStore(abc.ABC):
 
 
 class ExportTarget(abc.ABC):
-    """Exports volumes to initiators, each with its own mode and credential.
+    """Driver that exports volumes to initiators, each with its own mode and credential.
 
-    ``multiattach``: several initiators may have access to a volume at once. A target that sets
-    the attribute to False refuses a second initiator of a volume, and its pools get no
-    multiattach volumes. ``storage_protocol`` is a capability of its pools.
+    :cvar multiattach: True if several initiators may have access to a volume at once. A target
+        that sets False refuses a second initiator of a volume, and its pools get no multiattach
+        volumes.
+    :cvar storage_protocol: capability of the pools of the backend
     """
 
     multiattach: bool = True
     storage_protocol: str = 'iSCSI'
 
-    def check(self) -> None:  # noqa: B027, a driver may have nothing to look at
-        """Make sure that the target can be used now.
+    def check(self) -> None:  # noqa: B027, a driver may have nothing to check
+        """Check that the target is usable now.
 
-        :raises ConfigurationError: it cannot; the text says what the operator must change
+        :raises ConfigurationError: if unusable; the text says what the operator must change
         """
 
     @abc.abstractmethod
     def export(self, export: connection.Export) -> None:
-        """Export a volume, without granting access; leaves grants and sessions as they are."""
+        """Export a volume without granting access to it.
+
+        Existing grants and sessions of the volume remain.
+        """
 
     @abc.abstractmethod
     def unexport(self, volume_id: str) -> None:
-        """Remove the export: every grant and session of this volume ends, no others."""
+        """Remove the export of a volume, with all its grants and sessions.
+
+        Succeeds if the volume is not exported. Other volumes are not affected.
+        """
 
     @abc.abstractmethod
     def grant(self, export: connection.Export, grant: connection.Grant) -> connection.Connection:
-        """Grant one initiator access, by name, with its credential and mode; exports the volume
-        too.
+        """Grant an initiator access to a volume, and export the volume if it is not exported yet.
 
-        A repeat with another mode changes the mode live: sessions continue, and once this returns
-        a read-only grant cannot write. It touches no other grant of the volume.
+        A repeated call with another mode changes the mode while sessions continue. When the call
+        returns, hosts with a read-only grant can no longer write. Other grants of the volume are
+        not affected.
 
-        Hosts log in with any name in ``grant.admitted``, since names are compared without case.
+        Hosts may log in with any name in ``grant.admitted``, because names of initiators are
+        case-insensitive.
+
+        :returns: address of the volume for this initiator, without the credential
         """
 
     @abc.abstractmethod
     def revoke(self, volume_id: str, initiator: str) -> None:
-        """Revoke one initiator's access: its sessions of this volume end, and it cannot log in
-        again.
+        """Revoke the access of an initiator to a volume, and end its sessions of this volume.
 
-        Touches no other grant. A missing grant is a success. The name is compared without case.
+        The initiator cannot log in to the volume again. Other grants are not affected. Succeeds if
+        the grant does not exist. The name of the initiator is case-insensitive.
         """
 
     @abc.abstractmethod
     def exports(self) -> tuple[ActualExport, ...]:
-        """The actual state: each exported volume with its grants and their sessions.
+        """Return each exported volume with its grants and their sessions.
 
-        Read from the target itself, never from memory; never a credential. Volumes with another
-        name prefix on that target are left out.
+        The state is read from the target itself, never from memory. It contains no secret.
+        Volumes whose name has another prefix than that of the backend are omitted.
         """
 
 
 @runtime_checkable
 class Daemon(Protocol):
-    """A target that runs in a process of its own, which the manager supervises."""
+    """Target that runs in a process of its own, supervised by the volume manager."""
 
     def start(self) -> None:
-        """Start the process, or find it running; returns when it answers.
+        """Start the process unless it is running, and wait until it answers requests.
 
-        :raises ConfigurationError: it cannot be started; the text says why
+        :raises ConfigurationError: if the process cannot be started; the text says why
         """
 
     def running(self) -> bool:
@@ -260,20 +301,26 @@ class Daemon(Protocol):
         """Return True if the process of the target exists, even if it does not answer."""
 
     def stop(self) -> None:
-        """End it if this driver started it; exports and sessions end with it."""
+        """Stop the process if this driver started it. Its exports and sessions end with it."""
 
 
 @runtime_checkable
 class HostReservations(Protocol):
-    """SCSI-3 persistent reservations hold among hosts: all see one logical unit."""
+    """Target that enforces SCSI-3 persistent reservations between hosts.
+
+    All hosts of a volume see the same logical unit.
+    """
 
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
-        """Holders of registrations and of the reservation; None: the volume is not exported."""
+        """Return the registered initiators of a volume and the holders of its reservation.
+
+        :returns: None if the volume is not exported
+        """
 
 
 @runtime_checkable
 class Unmap(Protocol):
-    """A target that passes on what hosts discard (SCSI UNMAP), where the device can do it."""
+    """Target that passes the discards of hosts (SCSI UNMAP) to devices that support them."""
 
     def unmaps(self, device: str) -> bool:
         """Return True if the device gives back space that a host discards.
@@ -284,146 +331,159 @@ class Unmap(Protocol):
 
 @runtime_checkable
 class NativeBlocks(Protocol):
-    """A target that shows hosts the block sizes of the device; others show 512 bytes always."""
+    """Target that reports the block sizes of the device to hosts.
+
+    A target without this capability always reports 512 bytes.
+    """
 
     def block_sizes(self, device: str) -> connection.BlockSizes:
-        """Those of this device. Quick, local."""
+        """Return the block sizes of a device.
+
+        The call must be quick and must not leave the host.
+        """
 
 
 @runtime_checkable
 class LiveResize(Protocol):
-    """A target whose hosts see that a volume has become larger without a new login."""
+    """Target whose hosts see the new size of an extended volume without a new login."""
 
     def resize(self, export: connection.Export) -> None:
-        """Let hosts that ask for the size get that of the device from now on; I/O goes on.
+        """Make the new device size visible to connected hosts. I/O continues.
 
-        One that is not exported is a success.
+        Hosts see the size when they next query it. Succeeds if the volume is not exported.
         """
 
 
 @runtime_checkable
 class Discard(Protocol):
-    """A store whose volumes give back the room that their user discards."""
+    """Store whose volumes give back space that hosts discard."""
 
     def allocated_bytes(self, volume: StoredVolume) -> int:
-        """How much room the volume takes now, measured; what is discarded takes none.
+        """Return the space that a volume occupies now, in bytes, without discarded data.
 
-        :raises BackendRefused: there is no such volume
+        :raises BackendRefused: if the volume does not exist
         """
 
 
 @runtime_checkable
 class Disks(Protocol):
-    """A store whose volumes are no devices of this machine: it gives their bytes by itself."""
+    """Store that gives access to the data of its volumes without a local block device."""
 
     def disk(self, volume: StoredVolume, writes: bool) -> disks.Disk:
-        """The bytes of a volume that is there.
+        """Return access to the data of an existing volume.
 
-        :param writes: they will be written
-        :raises BackendRefused: there is no such volume
+        :param writes: True if the caller will write to the volume
+        :raises BackendRefused: if the volume does not exist
         """
 
 
 @runtime_checkable
 class Clone(Protocol):
-    """A store that makes a volume from another one's bytes by itself."""
+    """Store that clones volumes itself, so that the core need not copy the data."""
 
     def clone(self, source: StoredVolume, volume: StoredVolume,
               copied: Copied = unlimited) -> None:
-        """Make ``volume`` with the bytes of ``source``; what is beyond them reads as zeros.
+        """Create ``volume`` with the data of ``source``. Any space beyond it reads as zeros.
 
-        If the source is larger, ``volume`` gets its first bytes, because the source may have been
-        extended after the clone was accepted. A repeat keeps an existing ``volume``. Later writes
-        affect only one of the two. The source may be in use.
+        If the source is larger, ``volume`` gets only its first bytes, because the source may have
+        been extended after the clone was accepted. An existing ``volume`` is left as it is. Later
+        writes to either volume do not affect the other. The source may be in use.
 
-        :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the source does not exist
+        :raises BackendFull: if the pool has too little space; nothing is left behind
+        :raises BackendRefused: if the source does not exist
         """
 
 
 @runtime_checkable
 class Snapshots(Protocol):
-    """A store that keeps volumes as they were at one moment."""
+    """Store that creates and deletes snapshots of volumes."""
 
     def create_snapshot(self, snapshot: StoredSnapshot, copied: Copied = unlimited) -> None:
-        """Keep the volume's bytes as they are now, whether it is in use or not.
+        """Create a snapshot of a volume, which may be in use.
 
-        A repeat keeps what is there.
+        An existing snapshot is left as it is.
 
-        :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the volume is not there
+        :raises BackendFull: if the pool has too little space; nothing is left behind
+        :raises BackendRefused: if the volume does not exist
         """
 
     def delete_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Remove a snapshot, and nothing else. One that is not there is a success.
+        """Delete a snapshot, and nothing else.
 
-        :raises BackendRefused: it is in use
+        Succeeds if the snapshot does not exist.
+
+        :raises BackendRefused: if the snapshot is in use
         """
 
 
 @runtime_checkable
 class CloneSnapshot(Protocol):
-    """A store that makes a volume from a snapshot by itself."""
+    """Store that creates volumes from snapshots itself. The core need not copy the data."""
 
     def clone_snapshot(self, snapshot: StoredSnapshot, volume: StoredVolume,
                        copied: Copied = unlimited) -> None:
-        """Make ``volume`` with the bytes of the snapshot; what is beyond them reads as zeros.
+        """Create ``volume`` with the data of the snapshot. Any space beyond it reads as zeros.
 
-        If the snapshot is larger, ``volume`` gets its first bytes, because the snapshotted volume
-        may have been extended after the snapshot was requested. A repeat keeps an existing
-        ``volume``.
+        If the snapshot is larger, ``volume`` gets only its first bytes, because the snapshotted
+        volume may have been extended after the snapshot was requested. An existing ``volume`` is
+        left as it is.
 
-        :raises BackendFull: no room; nothing is left behind
-        :raises BackendRefused: the snapshot does not exist
+        :raises BackendFull: if the pool has too little space; nothing is left behind
+        :raises BackendRefused: if the snapshot does not exist
         """
 
 
 @runtime_checkable
 class Revert(Protocol):
-    """A store that reverts a volume to a snapshot."""
+    """Store that reverts a volume to a snapshot."""
 
     def revert(self, snapshot: StoredSnapshot, copied: Copied = unlimited) -> None:
-        """Give the volume the bytes of its snapshot, which stays; the volume keeps its size.
+        """Replace the data of the volume with that of its snapshot.
 
-        What is beyond the snapshot's bytes reads as zeros. Interrupted, it is repeated to its end.
+        The volume keeps its size; any space beyond the data of the snapshot reads as zeros. The
+        snapshot remains. The core repeats an interrupted call until it succeeds.
 
-        :raises BackendFull: no room to do it; the volume is as it was
-        :raises BackendRefused: either is not there, or the volume is in use
+        :raises BackendFull: if the pool has too little space; the volume is unchanged
+        :raises BackendRefused: if either does not exist, or the volume is in use
         """
 
 
 @runtime_checkable
 class Manage(Protocol):
-    """A store that takes over volumes and snapshots which lie in its pool already."""
+    """Store that takes over existing volumes and snapshots of its pool."""
 
     def manageable(self) -> tuple[Manageable, ...]:
-        """All that lies there, but for what is half made or deleted."""
+        """Return all volumes and snapshots of the pool, without unfinished and deleted ones."""
 
     def manage(self, name: str, volume: StoredVolume) -> None:
-        """Rename what is called ``name`` to ``volume``, keeping its bytes; it gets the volume's
-        size, and what is beyond its bytes reads as zeros where the store can see to it.
+        """Rename a stored volume to the name of ``volume``, and extend it to its size.
 
-        A repeat finds it done.
+        The data is kept. The added part reads as zeros where the store can ensure it. A repeated
+        call changes nothing.
 
-        :raises BackendFull: no room to make it larger; it keeps its name
-        :raises BackendRefused: it is not there, is in use, larger, or no volume
+        :param name: current name of the volume in the pool
+        :raises BackendFull: if the pool has too little space; the volume keeps its name
+        :raises BackendRefused: if the volume does not exist, is in use, is larger than ``volume``,
+            or is not a volume
         """
 
     def manage_snapshot(self, name: str, snapshot: StoredSnapshot) -> None:
-        """Rename what is called ``name`` to ``snapshot``. A repeat finds it done.
+        """Rename a stored snapshot to the name of ``snapshot``.
 
-        :raises BackendRefused: it is not there, in use, or no snapshot of that volume
+        :param name: current name of the snapshot in the pool
+        :raises BackendRefused: if the snapshot does not exist, is in use, or is of another volume
         """
 
 
 @runtime_checkable
 class Wipe(Protocol):
-    """A store that clears deleted volumes in the background, before it gives their room back."""
+    """Store that overwrites deleted volumes in the background before it frees their space."""
 
     def wipe(self) -> None:
-        """Do a second's share of it. Called about once a second, by one thread at a time.
+        """Overwrite as much of the deleted volumes as takes about one second.
 
-        What is left to wipe is found again after a restart. Logs what fails, and never raises.
+        Called about once a second, by one thread at a time. Volumes that remain to be wiped are
+        found again after a restart. Failures are logged and never raised.
         """
 
 
@@ -434,6 +494,6 @@ CAPABILITIES = {'clone': Clone, 'clone_snapshot': CloneSnapshot, 'daemon': Daemo
 
 
 def declared(driver: object) -> frozenset[str]:
-    """The names of the capabilities that a driver implements."""
+    """Return the names of the capabilities that a driver implements."""
     return frozenset(name for name, protocol in CAPABILITIES.items()
                      if isinstance(driver, protocol))

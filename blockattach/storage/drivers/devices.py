@@ -1,4 +1,4 @@
-"""What the kernel reports of a block device or a file."""
+"""Discard support, block sizes and allocated space of block devices and files."""
 import functools
 import os
 import stat
@@ -11,39 +11,44 @@ _PIECE = 65536
 
 
 def discards(path: str) -> bool:
-    """Whether room that is discarded there is given back, by this layer at least."""
+    """Return True if a block device or a file gives back space that is discarded in it.
+
+    Only the device or the file system itself is examined, not the layers below it. The result is
+    False for a path that does not exist.
+    """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    if stat.S_ISBLK(found.st_mode):
-        return _of_queue(found.st_rdev, 'discard_max_bytes', 0) > 0
-    return stat.S_ISREG(found.st_mode) and _punches(os.path.dirname(path), found.st_dev)
+    if stat.S_ISBLK(status.st_mode):
+        return _of_queue(status.st_rdev, 'discard_max_bytes', 0) > 0
+    return stat.S_ISREG(status.st_mode) and _punches(os.path.dirname(path), status.st_dev)
 
 
 def block_sizes(path: str) -> connection.BlockSizes:
-    """Those of a block device; of anything else those of a plain disk."""
+    """Return the block sizes of a block device, or 512 bytes for anything else."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return connection.BlockSizes(_SECTOR, _SECTOR)
-    if not stat.S_ISBLK(found.st_mode):
+    if not stat.S_ISBLK(status.st_mode):
         return connection.BlockSizes(_SECTOR, _SECTOR)
-    return connection.BlockSizes(_of_queue(found.st_rdev, 'logical_block_size', _SECTOR),
-                                 _of_queue(found.st_rdev, 'physical_block_size', _SECTOR))
+    return connection.BlockSizes(_of_queue(status.st_rdev, 'logical_block_size', _SECTOR),
+                                 _of_queue(status.st_rdev, 'physical_block_size', _SECTOR))
 
 
 def allocated(path: str) -> int:
-    """How many bytes of room a file takes.
+    """Return the space in bytes that a file occupies.
 
-    :raises OSError: it is not there
+    :raises OSError: if the file does not exist
     """
     return os.stat(path).st_blocks * _SECTOR
 
 
 def _of_queue(device: int, name: str, unknown: int) -> int:
-    """A figure of a block device's queue; that of a partition is its disk's."""
+    """Return a number from the request queue of a block device, or ``unknown`` without one."""
     place = f'/sys/dev/block/{os.major(device)}:{os.minor(device)}'
+    # A partition has no queue of its own. It uses that of its disk.
     for folder in (f'{place}/queue', f'{place}/../queue'):
         try:
             with open(f'{folder}/{name}', encoding='ascii') as file:
@@ -55,7 +60,12 @@ def _of_queue(device: int, name: str, unknown: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _punches(folder: str, _device: int) -> bool:
-    """Whether the file system of a folder gives the room of a hole back; tried once."""
+    """Return True if the file system of a folder frees the space of a punched hole.
+
+    The result of one attempt is cached.
+
+    :param _device: device number of the file system, so that the cache notices another mount
+    """
     try:
         file = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError:

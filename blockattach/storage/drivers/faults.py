@@ -1,4 +1,4 @@
-"""Faults that can be planned for a fake driver, as real backends have them."""
+"""Planned faults of fake drivers, of the kinds that real backends have."""
 import collections
 import contextlib
 import enum
@@ -22,7 +22,10 @@ _SLOWED = ('grant', 'revoke')
 
 
 class Fault(enum.Enum):
-    """How a call fails."""
+    """Way in which a call of a fake driver fails.
+
+    An uncertain call fails either before or after it has had its effect.
+    """
 
     REFUSED = 'refused'
     FULL = 'full'
@@ -31,12 +34,14 @@ class Fault(enum.Enum):
 
 
 class Faults:
-    """What shall go wrong next, method by method. Also counts the calls."""
+    """Planned faults of a fake driver by method, with a counter of the calls of each method."""
 
     def __init__(self, hold_file: str | None = None) -> None:
-        """
-        :param hold_file: as long as it is there, each grant and revoke waits, at most for as many
-            seconds as it says; how another process holds a backend up
+        """Create an empty plan.
+
+        :param hold_file: path of a file by which another process slows the backend down. While
+            the file exists, each grant and revoke waits, but at most for as many seconds as the
+            file says (60 if it is empty).
         """
         self._hold_file = hold_file
         self._clock = clocks.Clock()
@@ -46,14 +51,14 @@ class Faults:
         self.calls: collections.Counter[str] = collections.Counter()
 
     def plan(self, method: str, fault: Fault, times: int = 1) -> None:
-        """Let the next ``times`` calls of a method fail so; plans queue up."""
+        """Make the next ``times`` calls of a method fail, after those planned earlier."""
         with self._lock:
             self._planned.setdefault(method, []).extend([fault] * times)
 
     def hold(self, method: str, once: bool = False) -> threading.Event:
-        """Let every call of a method wait until the returned event is set.
+        """Make every call of a method wait until the returned event is set.
 
-        :param once: only the next call
+        :param once: hold only the next call
         """
         event = threading.Event()
         with self._lock:
@@ -61,7 +66,7 @@ class Faults:
         return event
 
     def clear(self) -> None:
-        """End all faults; calls that wait continue."""
+        """Cancel all planned faults and release the waiting calls."""
         with self._lock:
             self._planned.clear()
             held = list(self._held.values())
@@ -70,7 +75,7 @@ class Faults:
             event.set()
 
     def _slow(self) -> None:
-        """Wait as long as the file of that name says."""
+        """Wait while the hold file exists, but no longer than the file says."""
         path = self._hold_file
         if path is None:
             return
@@ -80,7 +85,13 @@ class Faults:
             self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
-        """Called by the fake before it acts: waits and raises by plan."""
+        """Count a call of a method, wait if it is held, and raise its planned fault.
+
+        `faulty` calls this before it runs the method.
+
+        :returns: fault that the caller must raise after the method has run, or None
+        :raises BackendRefused, BackendFull, BackendUncertain: as planned
+        """
         with self._lock:
             self.calls[method] += 1
             event, once = self._held.get(method, (None, False))
@@ -103,7 +114,7 @@ class Faults:
 
 
 def faulty(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
-    """Make a fake's method show the faults planned in its ``faults``, and hold its ``lock``."""
+    """Decorate a method of a fake driver with the driver's planned ``faults`` and its ``lock``."""
     name = method.__name__
 
     @functools.wraps(method)

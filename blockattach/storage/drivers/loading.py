@@ -1,4 +1,4 @@
-"""From a configured name to an assembled backend: one store and one target."""
+"""Loading of the store and target drivers that the configuration of a backend names."""
 import dataclasses
 import functools
 from typing import Any
@@ -16,9 +16,9 @@ STORES = 'blockattach.stores'
 TARGETS = 'blockattach.targets'
 
 _EXTRAS = {'rtslib_fb': 'lio'}
-"""Of which extra a module is that a driver needs."""
+"""Extra of the package by the module that it installs for a driver."""
 
-# Capabilities of stores that do not report them.
+# Values of the capabilities that a store does not report.
 _DEFAULTS = {'backend_state': 'up', 'vendor_name': 'Open Source', 'driver_version': '1.0.0'}
 
 
@@ -33,16 +33,22 @@ class Backend:
 
     @functools.cached_property
     def capabilities(self) -> frozenset[str]:
-        """What the two can do beyond their contracts; the report after each volume has it."""
+        """Names of the capabilities that the store and the target declare.
+
+        Each report of the pools includes these names.
+        """
         return base.declared(self.store) | base.declared(self.target)
 
     def functions(self) -> dict[str, str | None]:
-        """Expressions that filter and rate volumes for it; None: there are none."""
+        """Return the configured expressions that filter and rate volumes for the backend.
+
+        An expression is None if it is not configured.
+        """
         return {'filter_function': self.settings.filter_function,
                 'goodness_function': self.settings.goodness_function}
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """Pools of the store, with the facts of the backend and its target.
+        """Return the pool reports of the store, completed with values of backend and target.
 
         ``multiattach`` is True unless the store or the target reports it as False.
         """
@@ -63,9 +69,9 @@ class Backend:
 
 
 def load_backend(settings: backend_conf.BackendSettings) -> Backend:
-    """Assemble what one backend's group names. Nothing is started or touched yet.
+    """Load the drivers of a backend, without starting or changing anything.
 
-    :raises ConfigurationError: a name is unknown, or its driver cannot be loaded
+    :raises ConfigurationError: if the name of a driver is unknown or a driver cannot be loaded
     """
     return Backend(settings.name, settings,
                    _load(STORES, settings.store, settings, base.VolumeStore),

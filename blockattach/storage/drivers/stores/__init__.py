@@ -1,1 +1,1 @@
-"""Stores: where the bytes of volumes are."""
+"""Store drivers, which keep the data of volumes."""

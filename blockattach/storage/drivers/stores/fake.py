@@ -1,4 +1,4 @@
-"""A store in memory: for tests and trials. It can be made to fail, to be slow, to lose all."""
+"""Store in memory for tests and trials, which can be made to fail, to wait or to lose its data."""
 import threading
 from collections.abc import Iterator
 
@@ -10,14 +10,18 @@ from blockattach.storage.drivers import base
 from blockattach.storage.drivers import faults
 
 _SNAPSHOT = 'snapshot-'
-# Near its end: what it was made of, which goes where its bytes go.
+# Offset of the piece that holds the name of the source of a volume. It is near the end of the
+# first GiB and is copied with the data.
 _ORIGIN = units.GIB - disks.PIECE
 
 
 class FakeStore(base.VolumeStore):
-    """Volumes are sizes in a dictionary. ``total_gb`` may be changed at any time.
+    """Store that keeps the sizes and the written pieces of volumes in dictionaries.
 
-    Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`, `Manage` and `Disks`.
+    Also implements `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`, `Manage` and `Disks`.
+
+    :ivar faults: planned faults of the store
+    :ivar total_gb: capacity of the pool in GiB, which may be changed at any time
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -25,27 +29,27 @@ class FakeStore(base.VolumeStore):
         self.total_gb = 1000
         self._settings = settings
         self.lock = threading.RLock()
-        # Of volumes and snapshots, by name.
+        # GiB of volumes and snapshots by name.
         self._sizes: dict[str, int] = {}
         self._contents: dict[str, dict[int, bytes]] = {}
 
     def lose_everything(self) -> None:
-        """As after a disk that was swapped: nothing is there any more."""
+        """Forget all volumes and snapshots, as after the replacement of a disk."""
         with self.lock:
             self._sizes.clear()
 
     def contents(self, name: str) -> dict[int, bytes]:
-        """The pieces of a volume that were written, by their offsets; may be changed."""
+        """Return the written pieces of a volume by their offsets. The caller may change them."""
         with self.lock:
             return self._contents.setdefault(name, {})
 
     def sizes(self) -> dict[str, int]:
-        """What is there, by name, in GiB."""
+        """Return the sizes of all volumes and snapshots in GiB, by name."""
         with self.lock:
             return dict(self._sizes)
 
     def origins(self) -> dict[str, str]:
-        """What each was made of, by name, if it was not made empty."""
+        """Return the name of the source of each volume that was created from another one."""
         with self.lock:
             return {name: self._contents[name][_ORIGIN].decode() for name in self._sizes
                     if _ORIGIN in self._contents.get(name, ())}
@@ -64,19 +68,19 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
-        """See `base.Clone`."""
+        """Clone a volume, see `base.Clone`."""
         self._clone(source.name, volume, copied)
 
     @faults.faulty
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """See `base.CloneSnapshot`."""
+        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         self._clone(snapshot.name, volume, copied)
 
     @faults.faulty
     def create_snapshot(self, snapshot: base.StoredSnapshot,
                         copied: base.Copied = base.unlimited) -> None:
-        """See `base.Snapshots`."""
+        """Create a snapshot, see `base.Snapshots`."""
         size = self._existing(snapshot.volume.name)
         if snapshot.name not in self._sizes:
             self._make_room(size)
@@ -85,25 +89,25 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `base.Snapshots`."""
+        """Delete a snapshot, see `base.Snapshots`."""
         self._sizes.pop(snapshot.name, None)
 
     @faults.faulty
     def revert(self, snapshot: base.StoredSnapshot,
                copied: base.Copied = base.unlimited) -> None:
-        """See `base.Revert`."""
+        """Revert a volume without changing its data, see `base.Revert`."""
         self._existing(snapshot.volume.name)
         copied(units.gib_to_bytes(self._existing(snapshot.name)))
 
     @faults.faulty
     def manageable(self) -> tuple[base.Manageable, ...]:
-        """See `base.Manage`."""
+        """Return all volumes and snapshots, see `base.Manage`."""
         return tuple(base.Manageable(name, size * units.GIB, name.startswith(_SNAPSHOT))
                      for name, size in sorted(self._sizes.items()))
 
     @faults.faulty
     def manage(self, name: str, volume: base.StoredVolume) -> None:
-        """See `base.Manage`."""
+        """Rename a volume, see `base.Manage`."""
         if volume.name not in self._sizes or name in self._sizes:
             size = self._existing(name)
             if size > volume.size_gb or name.startswith(_SNAPSHOT):
@@ -116,7 +120,7 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
-        """See `base.Manage`."""
+        """Rename a snapshot, see `base.Manage`."""
         if snapshot.name not in self._sizes or name in self._sizes:
             size = self._existing(name)
             if size > self._existing(snapshot.volume.name) or not name.startswith(_SNAPSHOT):
@@ -145,7 +149,7 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def disk(self, volume: base.StoredVolume, writes: bool) -> disks.Disk:
-        """See `base.Disks`."""
+        """Return access to the data of a volume, see `base.Disks`."""
         self._existing(volume.name)
         return _Disk(self.contents(volume.name))
 
@@ -180,27 +184,27 @@ class FakeStore(base.VolumeStore):
 
 
 class _Disk:
-    """What was written of a volume, in memory."""
+    """Written pieces of a volume in memory, see `disks.Disk`."""
 
     def __init__(self, contents: dict[int, bytes]) -> None:
         self._contents = contents
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """See `disks.Disk`."""
+        """Yield the offset and data of each written piece."""
         yield from sorted(self._contents.items())
 
     def write(self, offset: int, piece: bytes) -> None:
-        """See `disks.Disk`."""
+        """Write a piece at an offset."""
         self._contents[offset] = piece
 
     def discard(self, offset: int, length: int) -> bool:
-        """See `disks.Disk`."""
-        for one in [one for one in self._contents if offset <= one < offset + length]:
-            del self._contents[one]
+        """Forget the pieces that begin in a range."""
+        for start in [start for start in self._contents if offset <= start < offset + length]:
+            del self._contents[start]
         return True
 
     def sync(self) -> None:
-        """See `disks.Disk`: it is there already."""
+        """Do nothing, because written pieces are in memory at once."""
 
     def close(self) -> None:
-        """See `disks.Disk`."""
+        """Do nothing, because nothing was opened."""

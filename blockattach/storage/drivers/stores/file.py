@@ -1,9 +1,11 @@
-"""Volumes as sparse raw files in one folder: needs no kernel feature and no rights.
+"""Store of volumes as sparse raw files in one directory.
 
-A volume appears under its name only when it is whole: it is made under another name, linked and
-then made durable, so that neither a crash nor a second creator leaves half of one. The process
-that creates the hidden file keeps it locked (flock). The kernel releases the lock when the process
-ends, so a hidden file that can be locked was left by a killed process.
+The store needs neither special kernel features nor privileges.
+
+A volume gets its name only when it is complete. It is created as a hidden file, linked to its name
+and flushed, so that neither a crash nor a concurrent creator leaves an incomplete volume under
+that name. The process that creates the hidden file keeps it locked (flock). The kernel releases
+the lock when the process ends, so a hidden file that can be locked was left by a killed process.
 """
 import contextlib
 import errno
@@ -40,16 +42,17 @@ _UNFINISHED = '.new'
 _HIDDEN = re.compile(r'\.(?P<name>(volume|snapshot)-[0-9a-f-]{36})\.\w+\.new')
 """Names of unfinished and deleted files. Other hidden files belong to the operator."""
 _FREED = 16 * units.MIB
-"""So much room is given back at once. A file system that frees a large file in one step, and
-discards it on the medium, lets others wait meanwhile that make something durable there."""
+"""Bytes that are freed at once. While a file system frees a large file in one step, and discards
+its blocks on the medium, other processes that flush data to the file system have to wait."""
 _SNAPSHOT = 'snapshot-'
 
 
 class FileStore(base.VolumeStore):
-    """One pool: the folder. Also `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`,
-    `Discard`, `Manage`.
+    """Store with one pool, which is a directory.
 
-    A snapshot is a file beside its volume, which it shares nothing with but extents.
+    Also implements `base.Snapshots`, `Clone`, `CloneSnapshot`, `Revert`, `Discard` and `Manage`.
+    A snapshot is a separate file in the directory. It may share extents with its volume but is
+    otherwise independent of it.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -63,12 +66,12 @@ class FileStore(base.VolumeStore):
                        f'{self._folder}; set a path that targets can export files from')
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            # Done first, because the deletion may free the space that the next step needs.
+            # The deletion comes first, because it may free the space that the next step needs.
             self._remove_abandoned()
             tempfile.TemporaryFile(dir=self._folder).close()
         except OSError as exc:
             if exc.errno in disks.NO_ROOM and os.path.isdir(self._folder):
-                # Nothing can be made here by now; what is here is still to be served.
+                # No volume can be created now, but the existing volumes can still be served.
                 LOG.warning('Cannot create volumes, disk of backend full%s',
                             log.fields(path=self._folder))
                 return
@@ -85,26 +88,30 @@ class FileStore(base.VolumeStore):
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
-        """See `base.Clone`: shares extents where the file system can, else copies data."""
+        """Clone a volume, see `base.Clone`.
+
+        The clone shares extents with its source if the file system supports that. Otherwise the
+        data is copied.
+        """
         self._make_copy(source.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
 
     def create_snapshot(self, snapshot: base.StoredSnapshot,
                         copied: base.Copied = base.unlimited) -> None:
-        """See `base.Snapshots`."""
+        """Create a snapshot, see `base.Snapshots`."""
         self._make_copy(snapshot.volume.name, snapshot.name, copied)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `base.Snapshots`."""
+        """Delete a snapshot, see `base.Snapshots`."""
         self._delete(snapshot.name)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """See `base.CloneSnapshot`."""
+        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         self._make_copy(snapshot.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
 
     def revert(self, snapshot: base.StoredSnapshot,
                copied: base.Copied = base.unlimited) -> None:
-        """See `base.Revert`: the volume's file is replaced in one step."""
+        """Revert a volume by replacing its file in one step, see `base.Revert`."""
         volume = snapshot.volume
         with self._opened(snapshot.name) as original, self._opened(volume.name) as file:
             size = max(os.fstat(file).st_size, os.fstat(original).st_size)
@@ -114,20 +121,27 @@ class FileStore(base.VolumeStore):
                 _copy(original, copy, copied, size)
 
     def manageable(self) -> tuple[base.Manageable, ...]:
-        """See `base.Manage`."""
+        """Return the volumes and snapshots of the directory, see `base.Manage`.
+
+        A file also counts as in use if the file system cannot tell.
+        """
         with disks.translated():
             return tuple(
                 base.Manageable(name, size, name.startswith(_SNAPSHOT), in_use=self._is_used(name))
                 for name, size in sorted(self._sizes().items()))
 
     def manage(self, name: str, volume: base.StoredVolume) -> None:
-        """See `base.Manage`: a raw file in the folder."""
+        """Take over a raw file of the directory as a volume, see `base.Manage`."""
         if name.startswith(_SNAPSHOT):
             raise errors.BackendRefused(reason=f'{name} is not a volume')
         self._take_over(name, volume.name, units.gib_to_bytes(volume.size_gb))
 
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
-        """See `base.Manage`: of which volume it is a snapshot, no file tells."""
+        """Take over a raw file of the directory as a snapshot, see `base.Manage`.
+
+        A file does not tell which volume it is a snapshot of. The method therefore only checks
+        that it is not larger than the volume.
+        """
         with self._opened(snapshot.volume.name) as file:
             size = os.fstat(file).st_size
         self._take_over(name, snapshot.name, size, grows=False)
@@ -155,7 +169,7 @@ class FileStore(base.VolumeStore):
         return path
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `base.Discard`."""
+        """Return the space that the file of a volume occupies, see `base.Discard`."""
         path = self.device(volume)
         with disks.translated():
             return devices.allocated(path)
@@ -188,19 +202,19 @@ class FileStore(base.VolumeStore):
             os.close(file)
 
     def _sizes(self) -> dict[str, int]:
-        """Each volume and snapshot with its size in bytes; others make and delete some meanwhile.
-        """
+        """Return the sizes of all volumes and snapshots in bytes, by name."""
         sizes = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if not entry.name.startswith('.') and entry.is_file(follow_symlinks=False):
+                    # Other processes delete files during the scan.
                     with contextlib.suppress(FileNotFoundError):
                         sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
         return sizes
 
     def _make_copy(self, source: str, name: str, copied: base.Copied,
                    size: int | None = None) -> None:
-        """Create a file with the first bytes of another one, by default with all of its bytes."""
+        """Create a file with the first ``size`` bytes of another file, or with all of them."""
         if os.path.exists(self._path(name)):
             return
         with self._opened(source) as original:
@@ -210,7 +224,12 @@ class FileStore(base.VolumeStore):
                 _copy(original, file, copied, wanted)
 
     def _take_over(self, name: str, new_name: str, size: int, grows: bool = True) -> None:
-        """Rename a file that is not larger than ``size`` bytes, and let it grow to them."""
+        """Rename a file that is not larger than ``size`` bytes, and extend it to that size.
+
+        :param grows: False if the file keeps its size
+        :raises BackendRefused: if the file does not exist, is not a regular file, is too large, or
+            is in use
+        """
         path, new_path = self._path(name), self._path(new_name)
         if not os.path.lexists(path) and os.path.exists(new_path):
             return
@@ -236,7 +255,7 @@ class FileStore(base.VolumeStore):
                 self._make_durable()
 
     def _is_used(self, name: str) -> bool:
-        """Whether another process has the file open, or it cannot be seen."""
+        """Return True if another process has the file open, or if the kernel cannot tell."""
         try:
             with self._opened(name) as file:
                 _take_alone(file, name)
@@ -245,13 +264,13 @@ class FileStore(base.VolumeStore):
         return False
 
     def _delete(self, name: str) -> None:
-        """Remove a file with what a crash left of making or removing it."""
+        """Delete a file, with the unfinished files that killed processes have left of it."""
         path = self._path(name)
         if not os.path.isdir(self._folder):
             return
         with disks.translated():
             if _is_large(path):
-                # Nobody finds a part of it under its name.
+                # Freeing takes several steps, and nobody may open the incomplete file by its name.
                 os.rename(path, os.path.join(self._folder, f'.{name}.deleted{_UNFINISHED}'))
                 self._make_durable()
                 failpoints.point('drivers.file.before_free')
@@ -283,9 +302,12 @@ class FileStore(base.VolumeStore):
 
     @contextlib.contextmanager
     def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
-        """A new file that gets its name at the end; the first one keeps the name.
+        """Open a new hidden file, and give it its name when the ``with`` block ends.
 
-        :param replace: the open file that it replaces, unless another process has it open
+        If another process has created a file of that name first, the name stays with that file.
+
+        :param replace: open file that the new file replaces
+        :raises BackendRefused: if another process has the replaced file open
         """
         self._remove_earlier(name)
         file, hidden = self._hidden(name)
@@ -313,8 +335,8 @@ class FileStore(base.VolumeStore):
         """Create a hidden file that no other process deletes while this process runs."""
         while True:
             file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
-            # Without locks on the file system, other processes cannot lock the file either, and
-            # delete nothing.
+            # On a file system without locks, other processes cannot lock the file either and
+            # therefore do not delete it.
             with contextlib.suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX)
             if os.fstat(file).st_nlink:
@@ -325,8 +347,8 @@ class FileStore(base.VolumeStore):
     def _remove_earlier(self, name: str) -> None:
         """Delete the unfinished files that killed processes left of one volume or snapshot.
 
-        Claims exclude a concurrent attempt. An attempt that has lost its claim without knowing yet
-        still holds its lock, so its file is kept.
+        Claims exclude a concurrent attempt. An attempt that has lost its claim but does not know
+        it yet still holds its lock, so its file is kept.
         """
         for found in os.listdir(self._folder):
             if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
@@ -341,9 +363,13 @@ class FileStore(base.VolumeStore):
 
 
 def _take_alone(file: int, name: str) -> None:
-    """Refuse if anyone else has the file open: only then does the kernel give a lease to write."""
+    """Raise BackendRefused if another process has the file open.
+
+    The kernel grants a write lease only if nobody else has the file open.
+    """
     try:
-        # When it is opened meanwhile the kernel sends a signal, which by default ends the process.
+        # If another process opens the file later, the kernel sends a signal. The default signal,
+        # SIGIO, would end this process, whereas SIGURG is ignored.
         fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError as exc:
@@ -397,16 +423,16 @@ def _unlink(path: str) -> None:
 
 
 def _is_large(path: str) -> bool:
-    """Whether much room goes with a name."""
+    """Return True if unlinking the path would free more than `_FREED` bytes at once."""
     with contextlib.suppress(FileNotFoundError):
-        found = os.lstat(path)
-        return (stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-                and found.st_blocks * 512 > _FREED)
+        status = os.lstat(path)
+        return (stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+                and status.st_blocks * 512 > _FREED)
     return False
 
 
 def _free(file: int) -> None:
-    """Give back the room of a file that nobody needs any more, piece by piece."""
+    """Free the space of a file that nobody needs any more, in pieces of `_FREED` bytes."""
     try:
         for start, length in _data(file, _FREED):
             disks.punch(file, start, length)
@@ -417,7 +443,7 @@ def _free(file: int) -> None:
 
 
 def _copy(source: int, copy: int, copied: base.Copied, size: int) -> None:
-    """Make ``copy`` a file of ``size`` bytes that begins with the bytes of ``source``.
+    """Fill ``copy`` with the first ``size`` bytes of ``source``, or with zeros beyond its end.
 
     Extents are shared if possible. Otherwise the data is copied without its holes.
     """
@@ -441,8 +467,8 @@ def _copy_data(source: int, copy: int, copied: base.Copied, size: int) -> None:
         while start < end:
             done = os.copy_file_range(source, copy, end - start, start, start)
             if not done:
-                # Some file systems of old kernels say so instead of an error: no copy is
-                # incomplete.
+                # Some file systems of old kernels return 0 instead of an error. The copy must not
+                # pass for complete.
                 raise OSError(errno.EIO, 'the kernel copied no data')
             start += done
         unsettled += length
@@ -453,7 +479,7 @@ def _copy_data(source: int, copy: int, copied: base.Copied, size: int) -> None:
 
 
 def _data(file: int, most: int) -> Iterator[tuple[int, int]]:
-    """Where a file is no hole: offsets, and at most so many bytes at each."""
+    """Yield the offset and length of each data range of a file, split at ``most`` bytes."""
     end = 0
     while True:
         try:

@@ -1,1 +1,1 @@
-"""How bytes are reached."""
+"""Target drivers, which export volumes to hosts."""

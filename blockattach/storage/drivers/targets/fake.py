@@ -1,10 +1,10 @@
-"""A target in memory: for tests and trials. It can be made to fail, to be slow, to lose all.
+"""Target in memory for tests and trials, which can be made to fail, to wait or to lose its state.
 
-While there is a file ``<state_path>/hold-<backend>``, grant and revoke take as many seconds as it
-says, or until it is removed: so a backend of another process is made slow.
+While the file ``<state_path>/hold-<backend>`` exists, grant and revoke wait, but at most for as
+many seconds as the file says. A test can thus slow down a backend of another process.
 
-`log_in` plays a real initiator, so that a test can see which ones have access, in which mode, and
-which sessions end.
+`FakeTarget.log_in` simulates an initiator, so that a test can see which initiators have access, in
+which mode, and which sessions end.
 """
 import collections
 import dataclasses
@@ -31,7 +31,12 @@ def _pair(volume_id: str, initiator: str) -> connection.Pair:
 
 
 class FakeTarget(base.ExportTarget):
-    """Grants are records in a dictionary. Also `base.HostReservations` and `LiveResize`."""
+    """Target that keeps exports, grants and sessions in dictionaries.
+
+    Also implements `base.HostReservations` and `LiveResize`.
+
+    :ivar faults: planned faults of the target
+    """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self.faults = faults.Faults(os.path.join(settings.state_dir, f'hold-{settings.name}'))
@@ -39,21 +44,22 @@ class FakeTarget(base.ExportTarget):
         self.lock = threading.RLock()
         self._exports: dict[str, connection.Export] = {}
         self._grants: dict[tuple[str, str], _Grant] = {}
-        # By the name of the target: to look through all grants would cost more with each of them.
+        # Initiator by target name. A search through all grants would be slow with many grants.
         self._holders: dict[str, str] = {}
         self._reservations: dict[str, reservation.Reservations] = {}
-        # What another service offers to all: its credential, and how often each has logged in.
+        # Credential and sessions by initiator, for volumes that another service has exported to
+        # every initiator.
         self._open: dict[str, tuple[connection.Credential, collections.Counter[str]]] = {}
 
     def offer_to_all(self, export: connection.Export,
                      credential: connection.Credential) -> None:
-        """Play another service, whose targets are open to every initiator with a credential."""
+        """Export a volume to every initiator that has a credential, as another service does."""
         with self.lock:
             self._exports[export.volume_id] = export
             self._open[export.volume_id] = credential, collections.Counter()
 
     def lose_everything(self) -> None:
-        """As after a crash of the target's process: no export, no grant, no session."""
+        """Forget all exports, grants and sessions, as after a crash of the target process."""
         with self.lock:
             self._exports.clear()
             self._grants.clear()
@@ -63,7 +69,10 @@ class FakeTarget(base.ExportTarget):
 
     def log_in(self, volume_id: str, initiator: str,
                credential: connection.Credential) -> connection.AccessMode | None:
-        """Play an initiator: the mode it gets, None if it is refused."""
+        """Log in as an initiator.
+
+        :returns: mode of the grant, or None if the login is rejected
+        """
         with self.lock:
             held = self._grants.get(_pair(volume_id, initiator))
             if volume_id in self._open and self._open[volume_id][0] == credential:
@@ -75,21 +84,25 @@ class FakeTarget(base.ExportTarget):
             return held.grant.mode
 
     def log_out(self, volume_id: str, initiator: str) -> None:
-        """Play an initiator that leaves."""
+        """End one session of an initiator."""
         with self.lock:
             held = self._grants.get(_pair(volume_id, initiator))
             if held is not None and held.sessions:
                 held.sessions -= 1
 
     def seen_gb(self, volume_id: str) -> int | None:
-        """The size that initiators see; None: it is not exported."""
+        """Return the size in GiB that initiators see, or None if the volume is not exported."""
         with self.lock:
             export = self._exports.get(volume_id)
             return None if export is None else export.size_gb
 
     def hold_reservations(self, volume_id: str, registered: Iterable[str],
                           holder: str | None = None) -> None:
-        """Play hosts of a cluster, with registrations and the reservation."""
+        """Set the persistent reservations of a volume, as hosts of a cluster do.
+
+        :param registered: initiators that are registered
+        :param holder: initiator that holds the reservation
+        """
         with self.lock:
             self._reservations[volume_id] = reservation.Reservations(
                 frozenset(registered), frozenset([holder] if holder else []))
@@ -119,7 +132,8 @@ class FakeTarget(base.ExportTarget):
         self._exports[export.volume_id] = export
         held = self._grants.setdefault(pair, _Grant(grant))
         if grant.volume_id in self._open and grant.adopted:
-            # From now on only the names that are granted may log in.
+            # The sessions of the adopted initiator continue. The export is closed to all others
+            # once each initiator with sessions has been adopted.
             held.sessions += self._open[grant.volume_id][1].pop(initiator, 0)
             if not self._open[grant.volume_id][1]:
                 del self._open[grant.volume_id]
@@ -141,14 +155,14 @@ class FakeTarget(base.ExportTarget):
 
     @faults.faulty
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
-        """See `base.HostReservations`."""
+        """Return the persistent reservations of a volume, see `base.HostReservations`."""
         if volume_id not in self._exports:
             return None
         return self._reservations.get(volume_id, reservation.Reservations())
 
     @faults.faulty
     def resize(self, export: connection.Export) -> None:
-        """See `base.LiveResize`."""
+        """Make the new size of a volume visible, see `base.LiveResize`."""
         if export.volume_id in self._exports:
             self._exports[export.volume_id] = export
 

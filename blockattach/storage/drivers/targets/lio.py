@@ -1,8 +1,9 @@
-"""iSCSI in the kernel: one target with one logical unit per volume, shared by all its hosts.
+"""Target driver for LIO, which is iSCSI in the kernel, with one target per volume.
 
-Each initiator has an entry of its own, with its credential and its mode, so hosts can reserve the
-volume among themselves. What is there is read from the kernel; what shall be there comes from the
-database: LIO's own saved configuration is neither written nor read.
+All hosts of a volume share its target and logical unit, so that they can use SCSI reservations
+among themselves. Each initiator has a node ACL of its own, with its credential and mode. The
+actual state is read from the kernel, and the desired state comes from the database. The saved
+configuration of LIO is neither written nor read.
 """
 import contextlib
 import dataclasses
@@ -23,15 +24,19 @@ from blockattach.storage.privileged import lio
 
 _UNIT = 0
 _PORT = 3260
-# RFC 3720, 8.2.1: shorter ones can be guessed. The longest is the kernel's.
+# Permitted lengths of a CHAP secret. RFC 3720, 8.2.1, sets the minimum, because shorter secrets
+# can be guessed. The kernel sets the maximum.
 _SECRET = range(12, 256)
-# LIO parses such a name as a number, and no login by it succeeds.
+# LIO parses a user name that begins like this as a number, and no login with it succeeds.
 _NUMBER = re.compile('0[xb]', re.IGNORECASE)
 _PREFIX = re.compile(r'iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*')
 
 
 class LioTarget(base.ExportTarget):
-    """Also `base.HostReservations`, `Unmap`, `NativeBlocks` and `LiveResize`."""
+    """Target driver for LIO.
+
+    Also implements `base.HostReservations`, `Unmap`, `NativeBlocks` and `LiveResize`.
+    """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         self._settings = settings
@@ -85,9 +90,11 @@ class LioTarget(base.ExportTarget):
         with _errors_translated():
             found = lio.exports(self._settings.target_prefix, list(self._portals),
                                 self._settings.mutual_chap_username)
-        return tuple(self._export(one['name'][-36:], one['grants']) for one in found)
+        # A target name ends with the volume id.
+        return tuple(self._export(item['name'][-36:], item['grants']) for item in found)
 
     def reservations(self, volume_id: str) -> reservation.Reservations | None:
+        """Return the persistent reservations of a volume, see `base.HostReservations`."""
         with _errors_translated():
             found = lio.reservations(self._name(volume_id))
         if found is None:
@@ -96,22 +103,25 @@ class LioTarget(base.ExportTarget):
                                         frozenset(found['holders']), found['complete'])
 
     def unmaps(self, device: str) -> bool:
-        """See `base.Unmap`: LIO takes UNMAP for a device that knows discard."""
+        """Return True if the device supports discard, see `base.Unmap`."""
         return devices.discards(device)
 
     def block_sizes(self, device: str) -> connection.BlockSizes:
-        """See `base.NativeBlocks`."""
+        """Return the block sizes of a device, see `base.NativeBlocks`."""
         return devices.block_sizes(device)
 
     def resize(self, export: connection.Export) -> None:
-        """See `base.LiveResize`: LIO asks the device for its size each time that a host does."""
+        """Do nothing, because LIO queries the size of the device whenever a host asks for it.
+
+        See `base.LiveResize`.
+        """
 
     def _export(self, volume_id: str, grants: list[dict[str, Any]]) -> base.ActualExport:
         return base.ActualExport(volume_id, tuple(
             connection.ActualGrant(
-                volume_id, one['initiator'],
-                connection.AccessMode.RO if one['read_only'] else connection.AccessMode.RW,
-                one['sessions'], one['intact'], one['account']) for one in grants))
+                volume_id, grant['initiator'],
+                connection.AccessMode.RO if grant['read_only'] else connection.AccessMode.RW,
+                grant['sessions'], grant['intact'], grant['account']) for grant in grants))
 
     def _wanted(self, export: connection.Export) -> dict[str, Any]:
         return dataclasses.asdict(lio.Export(
@@ -123,7 +133,7 @@ class LioTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _errors_translated() -> Iterator[None]:
-    """Failures of the daemon as errors of the driver contract."""
+    """Translate failures of the privileged daemon into errors of the driver contract."""
     try:
         yield
     except comm.PrivsepTimeout as exc:

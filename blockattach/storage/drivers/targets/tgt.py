@@ -1,16 +1,17 @@
-"""iSCSI in user space: one tgt target per (volume, initiator).
+"""Target driver for tgt, which is iSCSI in user space, with one target per volume and initiator.
 
-tgt knows neither a mode nor an account per initiator, so each initiator gets a target of its own,
-with its name in its access list, one CHAP account and one logical unit over the same bytes. tgt
-compares names byte by byte, so the list contains every form of the name that hosts have sent.
+tgt has no access mode and no account per initiator. Each initiator therefore gets a target of its
+own, with its name in the access list, one CHAP account and one logical unit with the data of the
+volume. tgt compares names byte by byte, so the access list contains every form of the name that
+hosts have sent.
 
-A target that was adopted from another service is the exception: all initiators that were adopted
-with it are in its access list, and share its account. It is kept as it was made.
+A target that was adopted from another service is an exception. All initiators that were adopted
+with it are in its access list and share its account. Such a target is kept as it is.
 
-A target is built while it is *offline*, and opened last: no login succeeds before the credential
-and the mode are set, wherever the building stops. In tgt an account that is deleted while a target
-uses it leaves that target open to any initiator of the right name; so an account is deleted after
-its target, never before.
+A target is set up while it is *offline*, and set *ready* last. No login can succeed before the
+credential and the mode are set, even if the setup is interrupted. If an account of tgt is deleted
+while a target uses it, the target becomes open to any initiator in its access list. An account is
+therefore deleted after its target, never before.
 """
 import contextlib
 import os
@@ -40,15 +41,17 @@ _LUN = 1
 _NUMBERS_TRIED = 16
 _CLOSE_SECONDS = 10.0
 _TICK = 0.01
-# An iSCSI name (RFC 3720, 3.2.6) as initiators use it; nothing that tgtd could split.
+# An iSCSI name (RFC 3720, 3.2.6), restricted to characters at which tgtd does not split.
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 _INITIATOR = re.compile(r'(iqn|eui|naa)\.', re.IGNORECASE)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
 
 class TgtTarget(base.ExportTarget):
-    """Also a `base.Daemon`: supervises a tgtd of its own, or uses a given one; and
-    `Unmap`: tgtd punches holes in files.
+    """Target driver for tgt.
+
+    Also implements `base.Daemon`, for a tgtd that the driver starts or for a given one, and
+    `base.Unmap`, because tgtd punches holes in files.
     """
 
     def __init__(self, settings: backend.BackendSettings,
@@ -83,7 +86,7 @@ class TgtTarget(base.ExportTarget):
             raise errors.ConfigurationError(
                 reason=f'no tgtd answers on tgt_socket {self._settings.tgt_socket}') from exc
         port = self._settings.target_port
-        # A portal on all addresses of a family listens on each of them.
+        # A wildcard portal listens on all addresses of its family.
         everywhere = {True: f'[::]:{port}', False: f'0.0.0.0:{port}'}
         missing = [portal for portal in self._daemon.portals()
                    if not {portal, everywhere[portal.startswith('[')]} & set(portals)]
@@ -105,7 +108,10 @@ class TgtTarget(base.ExportTarget):
             self._daemon.stop()
 
     def export(self, export: connection.Export) -> None:
-        """tgt exports a volume with its first grant; here it only has to answer."""
+        """Check that tgtd answers.
+
+        Otherwise nothing is to be done, because a volume is exported with its first grant.
+        """
         self._client().portals()
 
     def unexport(self, volume_id: str) -> None:
@@ -118,7 +124,7 @@ class TgtTarget(base.ExportTarget):
         alias = '' if grant.adopted else grant.alias
         name = f'{self._settings.target_prefix}volume-{grant.volume_id}{alias}'
         client, number = self._client(), next(_numbers(name))
-        # Neither its name nor its number is taken: the usual case.
+        # In the usual case, neither the name nor the number is in use.
         if _is_added(client, number, name):
             self._furnish(client, number, export, grant)
         else:
@@ -139,8 +145,9 @@ class TgtTarget(base.ExportTarget):
                      for volume_id, grants in sorted(found.items()))
 
     def unmaps(self, device: str) -> bool:
-        """See `base.Unmap`: of a file. On thin logical volumes no room comes back by tgtd
-        1.0.85, as the lab has shown.
+        """Return True for a file whose file system frees discarded space, see `base.Unmap`.
+
+        In lab tests, tgtd 1.0.85 did not free space of thin logical volumes.
         """
         return os.path.isfile(device) and devices.discards(device)
 
@@ -155,7 +162,12 @@ class TgtTarget(base.ExportTarget):
 
     def _converge(self, client: tgt_socket.Client, name: str, export: connection.Export,
                   grant: connection.Grant) -> None:
-        """The name or the number is taken: keep what is as promised, build anew what is not."""
+        """Keep an existing target that fits the grant, or rebuild it, when its name is in use.
+
+        If only the target number is in use, the target is created under another number.
+
+        :raises BackendRefused: if the target belongs to another initiator
+        """
         targets = client.targets()
         present = next((target for target in targets if target.name == name), None)
         if present is not None:
@@ -185,7 +197,10 @@ class TgtTarget(base.ExportTarget):
 
     def _furnish(self, client: tgt_socket.Client, number: int, export: connection.Export,
                  grant: connection.Grant) -> None:
-        """Give a bare target all it needs, and open it last. If tgtd refuses, nothing is left."""
+        """Set up a new target for a grant, and set it ready last.
+
+        :raises tgt_socket.Rejected: if tgtd rejects a step; the target is removed
+        """
         try:
             client.set_ready(number, False)
             failpoints.point('drivers.tgt.after_target')
@@ -210,9 +225,12 @@ class TgtTarget(base.ExportTarget):
         failpoints.point('drivers.tgt.after_grant')
 
     def _add_account(self, client: tgt_socket.Client, credential: connection.Credential) -> None:
-        """Make the account; one that a crash left behind is replaced, since its secret is unknown.
+        """Create the CHAP account of a new target.
 
-        Never one that another target holds: taking it away would open that target.
+        An account that a crash has left is replaced, because its secret is unknown. An account
+        that another target uses is never replaced, because its deletion would open that target.
+
+        :raises tgt_socket.Rejected: if another target uses an account of that name
         """
         try:
             client.add_account(credential.username, credential.password)
@@ -231,7 +249,10 @@ class TgtTarget(base.ExportTarget):
             client.update_lun(target.tid, _LUN, readonly=_flag(mode))
 
     def _end(self, volume_id: str, initiator: str | None) -> None:
-        """Remove a volume's targets: all, or those that an initiator knows."""
+        """Remove all targets of a volume, or the access of one initiator to them.
+
+        :param initiator: name of the initiator; None to remove all targets
+        """
         client = self._client()
         targets = client.targets()
         initiator = None if initiator is None else connection.canonical_name(initiator)
@@ -246,28 +267,32 @@ class TgtTarget(base.ExportTarget):
 
     def _admit(self, client: tgt_socket.Client, target: tgt_socket.Target,
                grant: connection.Grant) -> None:
-        """Let one initiator more into a target that several share, and from now on only those."""
+        """Add an initiator to the access list of an adopted target."""
         _add_names(client, target.tid, grant)
-        # An address admits every name: it goes once there is one of them.
+        # An address in the access list admits initiators of any name. It can be removed now that
+        # the list contains a name.
         for address in set(target.initiators) - set(_names(target)):
             with _unless(tgt_socket.Code.NO_ACL):
                 client.unbind_address(target.tid, address)
 
     def _expel(self, client: tgt_socket.Client, target: tgt_socket.Target,
                initiator: str) -> None:
-        """End the access of one initiator to a target that others share."""
+        """End the access of one initiator to a target that others share.
+
+        :raises BackendUncertain: if the sessions of the initiator do not close in time
+        """
         for name in _names(target):
             if connection.is_same_node(name, initiator):
                 with _unless(tgt_socket.Code.NO_ACL, tgt_socket.Code.NO_TARGET):
                     client.unbind_initiator(target.tid, name)
 
         def is_out() -> bool:
-            now = next((one for one in client.targets() if one.tid == target.tid), None)
-            of_it = {session.sid for session in now.sessions
-                     if connection.is_same_node(session.initiator, initiator)} if now else set()
-            if of_it:
-                self._cut(client, target.tid, of_it)
-            return not of_it
+            present = next((item for item in client.targets() if item.tid == target.tid), None)
+            sids = {session.sid for session in present.sessions if connection.is_same_node(
+                session.initiator, initiator)} if present else set()
+            if sids:
+                self._cut(client, target.tid, sids)
+            return not sids
 
         if not self._clock.until(is_out, _CLOSE_SECONDS, _TICK):
             raise errors.BackendUncertain(
@@ -275,10 +300,14 @@ class TgtTarget(base.ExportTarget):
 
     def _remove(self, client: tgt_socket.Client, target: tgt_socket.Target,
                 others: Iterable[tgt_socket.Target]) -> None:
-        """Remove one target: no new login, sessions cut, target deleted, and only then its
-        account.
+        """Remove a target and then its account.
 
-        Its access list stays to the end: by it a repeat finds what an interrupted removal left.
+        The target is set offline, its sessions are closed, the target is deleted, and its account
+        is deleted last. The access list remains until the target is deleted, so that a repeated
+        call finds the target after an interrupted removal.
+
+        :param others: all targets; accounts that another target uses are kept
+        :raises BackendUncertain: if the sessions of the target do not close in time
         """
         with _unless(tgt_socket.Code.NO_TARGET):
             client.set_ready(target.tid, False)
@@ -293,7 +322,10 @@ class TgtTarget(base.ExportTarget):
                 client.delete_account(account)
 
     def _delete(self, client: tgt_socket.Client, number: int) -> bool:
-        """Delete a target; False while a session, just cut, is still on its way out."""
+        """Delete a target, or close its connections if it has sessions.
+
+        :returns: False if the target had sessions and must be deleted later
+        """
         try:
             with _unless(tgt_socket.Code.NO_TARGET):
                 client.delete_target(number)
@@ -306,7 +338,10 @@ class TgtTarget(base.ExportTarget):
 
     def _cut(self, client: tgt_socket.Client, number: int,
              sids: Collection[int] | None = None) -> None:
-        """Cut the connections of sessions; None: of all."""
+        """Close the connections of sessions of a target.
+
+        :param sids: numbers of the sessions; None for all
+        """
         with _unless(tgt_socket.Code.NO_TARGET):
             for sid, cid in client.connections(number):
                 if sids is None or sid in sids:
@@ -316,7 +351,7 @@ class TgtTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
-    """What is gone already need not be removed."""
+    """Ignore a rejection with one of the codes, as for an object that is already gone."""
     try:
         yield
     except tgt_socket.Rejected as exc:
@@ -325,7 +360,7 @@ def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
 
 
 def _is_added(client: tgt_socket.Client, number: int, name: str) -> bool:
-    """Make a bare target; False: its name or its number is taken."""
+    """Create a target, and return False if its name or its number is in use."""
     try:
         client.add_target(number, name)
     except tgt_socket.Rejected as exc:
@@ -336,7 +371,10 @@ def _is_added(client: tgt_socket.Client, number: int, name: str) -> bool:
 
 
 def _numbers(name: str) -> Iterator[int]:
-    """Target numbers to try for a name, by its hash: no search when nothing collides."""
+    """Yield the target numbers to try for a name.
+
+    The numbers are hashes of the name, so that a free number is found without listing all targets.
+    """
     for attempt in range(_NUMBERS_TRIED):
         text = f'{name}#{attempt}' if attempt else name
         yield zlib.crc32(text.encode()) % (2 ** 31 - 2) + 1
@@ -366,15 +404,21 @@ def _as_promised(target: tgt_socket.Target, export: connection.Export,
 
 def _is_shared(target: tgt_socket.Target, export: connection.Export,
                grant: connection.Grant) -> bool:
-    """Whether a target can be kept for an adopted grant: open, with its bytes and its account."""
+    """Return True if an existing target can be kept for an adopted grant.
+
+    The target must be ready and have the account of the grant and the data of the volume.
+    """
     return (target.ready and target.accounts == (grant.credential.username,)
             and [lun.number for lun in target.luns] == [_LUN]
             and os.path.realpath(target.luns[0].path) == os.path.realpath(export.device))
 
 
 def _names(target: tgt_socket.Target) -> tuple[str, ...]:
-    """The initiators in an access list, in which another service may have put addresses too."""
-    return tuple(one for one in target.initiators if _INITIATOR.match(one))
+    """Return the initiator names in the access list of a target, without its addresses.
+
+    Another service may have added addresses to the access list of an adopted target.
+    """
+    return tuple(entry for entry in target.initiators if _INITIATOR.match(entry))
 
 
 def _nodes(names: Iterable[str]) -> set[str]:
@@ -390,12 +434,15 @@ def _add_names(client: tgt_socket.Client, number: int, grant: connection.Grant) 
 
 
 def _known(target: tgt_socket.Target) -> set[str]:
-    """The initiators of a target: those that may log in, and those that are."""
+    """Return the initiators of a target that may log in or are logged in."""
     return _nodes((*_names(target), *(session.initiator for session in target.sessions)))
 
 
 def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:
-    """A target's grant, and whether it is intact: not made in part or tampered with."""
+    """Yield the grants of a target.
+
+    A grant of a partial or modified target is marked as not intact.
+    """
     readonly = bool(target.luns) and all(lun.readonly for lun in target.luns)
     mode = connection.AccessMode.RO if readonly else connection.AccessMode.RW
     names = _names(target)

@@ -1,8 +1,10 @@
-"""tgtd's management protocol, spoken over its unix socket: no child process, no secret in argv.
+"""Client of the management protocol of tgtd, which tgtd speaks on its Unix socket.
 
-A request is one fixed structure and a text of parameters; the answer is a number and a text. The
-layout (`struct tgtadm_req`) and the numbers are those of tgt 1.0.x on a machine's own byte order.
-Parameters are split at commas by tgtd, so a value that holds one is refused here.
+Unlike with tgtadm, there is no child process and no secret on a command line.
+
+A request is a fixed structure followed by parameters as text. The response is a number and a text.
+The layout (`struct tgtadm_req`) and the numbers are those of tgt 1.0.x, in the byte order of the
+host. tgtd splits parameters at commas, so the client rejects values that contain a comma.
 """
 import contextlib
 import dataclasses
@@ -46,7 +48,7 @@ class _Op(enum.IntEnum):
 
 
 class Code(enum.IntEnum):
-    """The answers of tgtd that the driver distinguishes."""
+    """Error codes of tgtd that the driver distinguishes."""
 
     NO_TARGET = 4
     NO_LUN = 5
@@ -64,29 +66,32 @@ class Code(enum.IntEnum):
 
 
 class Unanswered(errors.BackendUncertain):
-    """tgtd did not answer: the request may have been carried out."""
+    """Error of a request that tgtd did not answer, but may have carried out."""
 
 
 class NotThere(Unanswered):
-    """Nobody listens: there is no tgtd, and the request was not carried out."""
+    """Error of a request that was not carried out, because no tgtd listens on the socket."""
 
 
 class Rejected(errors.BackendRefused):
-    """tgtd refused: this request changed nothing."""
+    """Error of a request that tgtd rejected without changing anything."""
 
     @property
     def answer(self) -> int:
-        """What tgtd answered: a `Code` where we know it."""
+        """Error code of tgtd, which is a `Code` if the driver distinguishes it."""
         return self.kwargs['answer']
 
 
-def rejected(answer: int, doing: str) -> Rejected:
-    """The error of an answer of tgtd."""
-    return Rejected(answer=answer, reason=f'tgtd refused to {doing}: {_reason(answer)}')
+def rejected(answer: int, action: str) -> Rejected:
+    """Return the error for an error code of tgtd.
+
+    :param action: requested action for the error text, such as "add target iqn…"
+    """
+    return Rejected(answer=answer, reason=f'tgtd refused to {action}: {_reason(answer)}')
 
 
 class Session(NamedTuple):
-    """An initiator that is logged in."""
+    """Session of an initiator that is logged in."""
 
     sid: int
     initiator: str
@@ -94,7 +99,10 @@ class Session(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lun:
-    """A logical unit. ``size_mb`` is in units of 10**6 bytes, rounded, as tgtd prints it."""
+    """Logical unit of a target.
+
+    :ivar size_mb: size in units of 10**6 bytes, rounded by tgtd
+    """
 
     number: int
     readonly: bool
@@ -106,7 +114,11 @@ class Lun:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """One target as tgtd shows it."""
+    """Target as reported by tgtd.
+
+    :ivar initiators: names and addresses in the access list
+    :ivar accounts: user names of the CHAP accounts bound to the target
+    """
 
     tid: int
     name: str
@@ -118,23 +130,26 @@ class Target:
 
 
 class Client:
-    """One tgtd. Every call opens its own connection, so that threads need no lock."""
+    """Client of one tgtd. Every call opens its own connection, so that threads need no lock.
+
+    A request raises `Rejected` if tgtd returns an error code, and `Unanswered` if tgtd does not
+    answer.
+    """
 
     def __init__(self, path: str, timeout: float = 10.0) -> None:
         self.path = path
         self._timeout = timeout
 
     def pid(self) -> int:
-        """The process that listens on the socket.
+        """Return the id of the process that listens on the socket.
 
-        It is sent a request. When a caller hangs up without one, a busy tgtd takes the end of file
-        for data that is still to come (its ``errno`` is EAGAIN from another socket), and polls for
-        it with all of a processor until it ends.
-
-        :raises Unanswered: none does
+        :raises Unanswered: if no process does
         """
         with self._connect() as connected:
             peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            # A connection must not be closed without a request. A busy tgtd would take the end of
+            # file for data that is still to come (its errno is EAGAIN from another socket), and
+            # would poll for this data at full CPU usage until it ends.
             with contextlib.suppress(OSError):
                 _ask(connected, _request(_Mode.PORTAL, _Op.SHOW))
         return int(_PEER.unpack(peer)[0])
@@ -148,7 +163,7 @@ class Client:
         return True
 
     def has_process(self) -> bool:
-        """Whether a process listens on the socket, also one that does not answer."""
+        """Return True if a process listens on the socket, even if it does not answer."""
         try:
             self.portals()
         except NotThere:
@@ -158,90 +173,108 @@ class Client:
         return True
 
     def portals(self) -> tuple[str, ...]:
-        """``address:port`` of each portal."""
+        """Return ``address:port`` of each portal."""
         text = self._call(_Mode.PORTAL, _Op.SHOW, 'show the portals')
         return tuple(re.findall(r'^Portal: (.+),\d+$', text, re.MULTILINE))
 
     def add_portal(self, portal: str) -> None:
-        """Listen on ``address:port`` too; `Rejected` when it is in use."""
+        """Open an additional portal.
+
+        :param portal: ``address:port``
+        :raises Rejected: if the address or the port is in use
+        """
         self._call(_Mode.PORTAL, _Op.NEW, f'listen on {portal}',
                    f'portalOps portal={_fit(portal)},')
 
     def delete_portal(self, portal: str) -> None:
-        """Listen there no longer; sessions stay."""
+        """Close a portal. Its sessions continue."""
         self._call(_Mode.PORTAL, _Op.DELETE, f'close {portal}',
                    f'portalOps portal={_fit(portal)},')
 
     def shut_down(self) -> None:
-        """End tgtd; it refuses while it has targets."""
+        """Shut down tgtd.
+
+        :raises Rejected: if tgtd has targets
+        """
         self._call(_Mode.SYSTEM, _Op.DELETE, 'shut down')
 
     def targets(self) -> tuple[Target, ...]:
-        """Everything that tgtd offers, with its sessions."""
+        """Return all targets with their logical units and sessions."""
         return parse_targets(self._call(_Mode.TARGET, _Op.SHOW, 'show the targets'))
 
     def add_target(self, tid: int, name: str) -> None:
-        """Make a target that is still closed; `Code.TARGET_EXISTS` for its number or name."""
+        """Create a target that has no disk and admits no initiator yet.
+
+        :param tid: number of the target
+        :raises Rejected: with `Code.TARGET_EXISTS` if the number or the name is in use
+        """
         self._call(_Mode.TARGET, _Op.NEW, f'add target {name}', f'targetname={_fit(name)}', tid)
 
     def delete_target(self, tid: int) -> None:
-        """Remove a target with its logical units; `Code.TARGET_ACTIVE` while it has sessions."""
+        """Delete a target with its logical units.
+
+        :raises Rejected: with `Code.TARGET_ACTIVE` if the target has sessions
+        """
         self._call(_Mode.TARGET, _Op.DELETE, f'delete target {tid}', tid=tid)
 
     def set_ready(self, tid: int, ready: bool) -> None:
-        """Whether logins are possible at all."""
+        """Set whether initiators can log in to a target at all."""
         state = 'ready' if ready else 'offline'
         self._call(_Mode.TARGET, _Op.UPDATE, f'set target {tid} {state}', f'state={state}', tid)
 
     def bind_initiator(self, tid: int, initiator: str) -> None:
-        """Allow logins of this initiator name."""
+        """Add an initiator name to the access list of a target."""
         self._call(_Mode.TARGET, _Op.BIND, f'bind {initiator} to target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
 
     def unbind_initiator(self, tid: int, initiator: str) -> None:
-        """Allow logins of this initiator name no longer; its sessions stay."""
+        """Remove an initiator name from the access list of a target. Its sessions continue."""
         self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {initiator} from target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
 
     def unbind_address(self, tid: int, address: str) -> None:
-        """Allow logins from this address no longer, whatever the initiator's name; ``ALL``: from
-        everywhere.
+        """Remove an address from the access list of a target.
+
+        :param address: address from which any initiator may log in, or ``ALL`` for every address
         """
         self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {address} from target {tid}',
                    f'initiator-address={_fit(address)}', tid)
 
     def add_account(self, username: str, password: str) -> None:
-        """Make a CHAP account; names are global in one tgtd."""
+        """Create a CHAP account. User names are global in one tgtd."""
         self._call(_Mode.ACCOUNT, _Op.NEW, 'add an account',
                    f'user={_fit(username)},password={_fit(password)}')
 
     def delete_account(self, username: str) -> None:
-        """Forget an account. A target that it was bound to asks for no credential any more."""
+        """Delete a CHAP account. A target to which it was bound then requires no credential."""
         self._call(_Mode.ACCOUNT, _Op.DELETE, 'delete an account', f'user={_fit(username)}')
 
     def bind_account(self, tid: int, username: str) -> None:
-        """Require the account's credential for a login to this target."""
+        """Require the credential of a CHAP account for logins to a target."""
         self._call(_Mode.ACCOUNT, _Op.BIND, f'bind an account to target {tid}',
                    f'user={_fit(username)}', tid)
 
     def add_lun(self, tid: int, number: int, path: str) -> None:
-        """Offer a file or block device as logical unit, through the page cache."""
+        """Add a file or block device to a target as a logical unit, through the page cache."""
         self._call(_Mode.DEVICE, _Op.NEW, f'add a logical unit to target {tid}',
                    f'path={_fit(path)},bstype=rdwr', tid, lun=number)
 
     def update_lun(self, tid: int, number: int, **params: str) -> None:
-        """Change attributes live: ``readonly``, ``thin_provisioning``, ``scsi_sn``, ..."""
+        """Change attributes of a logical unit while sessions continue.
+
+        :param params: values of ``readonly``, ``thin_provisioning``, ``scsi_sn`` and others
+        """
         text = ','.join(f'{name}={_fit(value)}' for name, value in params.items())
         self._call(_Mode.DEVICE, _Op.UPDATE, f'update the logical unit of target {tid}',
                    f'targetOps {text},', tid, lun=number)
 
     def close_connection(self, tid: int, sid: int, cid: int) -> None:
-        """Cut one connection; the session is gone a moment later."""
+        """Close one connection of a session. The session ends a moment later."""
         self._call(_Mode.CONNECTION, _Op.DELETE, f'close a connection of target {tid}', tid=tid,
                    sid=sid, cid=cid)
 
     def connections(self, tid: int) -> tuple[tuple[int, int], ...]:
-        """(session, connection) numbers of one target."""
+        """Return the session number and the connection number of each connection of a target."""
         text = self._call(_Mode.CONNECTION, _Op.SHOW, f'show target {tid}', tid=tid)
         return tuple((int(sid), int(cid)) for sid, cid in
                      re.findall(r'^Session: (\d+)\n\s+Connection: (\d+)$', text, re.MULTILINE))
@@ -249,34 +282,35 @@ class Client:
     def _connect(self) -> socket.socket:
         connected = socket.socket(socket.AF_UNIX)
         try:
-            # A socket with a time-out of Python's would not wait in tgtd's short queue of callers.
+            # With a timeout set by Python, connect() would fail at once when the short backlog of
+            # tgtd is full. With SO_SNDTIMEO it waits.
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                                  _TIMEVAL.pack(*_seconds(self._timeout)))
             connected.connect(self.path)
             connected.settimeout(self._timeout)
         except OSError as exc:
             connected.close()
-            # One that hangs is there: its queue of callers is full after a while.
+            # Other errors, such as a full backlog, mean that a tgtd is there but hangs.
             kind = NotThere if isinstance(
                 exc, (FileNotFoundError, ConnectionRefusedError)) else Unanswered
             raise kind(reason=f'tgtd does not listen on {self.path}: {exc}') from exc
         return connected
 
-    def _call(self, mode: _Mode, op: _Op, doing: str, params: str = '', tid: int = -1,
+    def _call(self, mode: _Mode, op: _Op, action: str, params: str = '', tid: int = -1,
               sid: int = 0, cid: int = 0, lun: int = _NO_LUN) -> str:
         with self._connect() as connected:
             try:
                 code, text = _ask(connected, _request(mode, op, params, tid, sid, cid, lun))
             except OSError as exc:
                 raise Unanswered(
-                    reason=f'tgtd did not answer the request to {doing}: {exc}') from exc
+                    reason=f'tgtd did not answer the request to {action}: {exc}') from exc
         if code:
-            raise rejected(code, doing)
+            raise rejected(code, action)
         return text
 
 
 def parse_targets(text: str) -> tuple[Target, ...]:
-    """Read what tgtd answers to a show of all targets."""
+    """Parse the response of tgtd to a request for all targets."""
     blocks = re.split(r'^Target (\d+): (.*)$', text, flags=re.MULTILINE)
     return tuple(_target(int(tid), name, body)
                  for tid, name, body in zip(blocks[1::3], blocks[2::3], blocks[3::3], strict=True))
@@ -332,7 +366,7 @@ def _request(mode: _Mode, op: _Op, params: str = '', tid: int = -1, sid: int = 0
 
 
 def _ask(connected: socket.socket, request: bytes) -> tuple[int, str]:
-    """What tgtd answers: a number, and a text."""
+    """Send a request, and return the number and the text of the response."""
     connected.sendall(request)
     code, length = _RESPONSE.unpack(_receive(connected, _RESPONSE.size))
     text = _receive(connected, length - _RESPONSE.size)
@@ -350,7 +384,7 @@ def _receive(connected: socket.socket, length: int) -> bytes:
 
 
 def _seconds(timeout: float) -> tuple[int, int]:
-    """Seconds and millionths of a second; none at all would mean for ever."""
+    # A time of zero would mean to wait without limit, so at least one microsecond is returned.
     return divmod(max(1, round(timeout * 10 ** 6)), 10 ** 6)
 
 

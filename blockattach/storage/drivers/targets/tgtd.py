@@ -1,8 +1,9 @@
-"""A tgtd of our own: started without rights, found again after a restart, ended with certainty.
+"""Supervision of a tgtd process that the service starts itself, without privileges.
 
-tgtd outlives us on purpose: it runs in its own session, so that neither Ctrl-C nor the end of the
-service ends the sessions of initiators. Its own socket identifies the process (the kernel names
-the listener), so a stale pid file cannot make us end another one.
+tgtd outlives the service on purpose. tgtd runs in a process session of its own, so that neither
+Ctrl-C nor the end of the service ends the iSCSI sessions of hosts. After a restart, the service
+finds the running tgtd by its socket. The kernel tells which process listens on the socket, so that
+a stale pid file can never cause another process to be killed.
 """
 import contextlib
 import fcntl
@@ -26,40 +27,48 @@ from blockattach.storage.drivers.targets import tgt_socket
 
 LOG = oslo_log.getLogger(__name__)
 
-# -C only has to differ from 0, the machine's own tgtd; the folder distinguishes ours.
+# Value of -C. It must differ from 0, which is the tgtd of the system. The directory of the socket
+# distinguishes this tgtd from others.
 _CONTROL_PORT = '1'
 _IO_THREADS = '4'
-# Always available. A tgtd that finds none of its portals free would open one on all addresses; so
-# it starts on this one, gets the real ones over its socket and closes this one.
+# Portal on which tgtd can always start. A tgtd whose portals are all in use would open one on all
+# addresses. Therefore tgtd starts on this portal, the real portals are opened by requests on its
+# socket, and then this portal is closed.
 _FIRST_PORTAL = '127.0.0.1:0'
-# Not 3260: a target of the distribution's own, installed along with tgt, takes it at each boot.
+# First port to try. Port 3260 is not tried, because the tgt service of the distribution, which is
+# installed along with tgt, takes it at each boot.
 _FIRST_PORT = 13260
 _PORTS_TRIED = 1000
 _PATH_LIMIT = 107
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
 _TICK = 0.02
-# Debian has daemons outside of the search path of ordinary users.
+# Debian installs daemons outside of the PATH of ordinary users.
 _SEARCH = ('/usr/local/sbin', '/usr/sbin', '/sbin')
 _FOLDER_MODE = 0o700
 _CLEARING = {'MALLOC_PERTURB_': '170'}
-"""In tgtd's environment: it answers some commands with buffers that it never filled, and glibc
-then overwrites each when it is freed and when it is taken (mallopt(3), M_PERTURB)."""
+"""Additional environment of tgtd. It answers some SCSI commands with buffers that it never filled.
+With this variable, glibc overwrites each buffer when it is allocated and when it is freed
+(mallopt(3), M_PERTURB), so that hosts do not receive data of other hosts."""
 
 
 def program() -> str | None:
-    """Where tgtd is installed, if it is."""
+    """Return the path of the tgtd program, or None if it is not installed."""
     return shutil.which('tgtd') or shutil.which('tgtd', path=os.pathsep.join(_SEARCH))
 
 
 class Tgtd:
-    """The process, its socket and its portals, one for each address.
-
-    ``port`` 0 takes the first from 13260 on that is free at all of them.
-    """
+    """tgtd process with its socket and its portals."""
 
     def __init__(self, state_dir: str, addresses: Iterable[str], port: int,
                  clock: clocks.Clock | None = None) -> None:
+        """Create the supervisor without starting tgtd.
+
+        :param state_dir: directory below which the socket, the log and the pid file are kept
+        :param addresses: IP addresses, each of which gets one portal
+        :param port: port of all portals; 0 for the first port from 13260 on that is free on all
+            addresses
+        """
         self._folder = os.path.join(os.path.abspath(state_dir), 'tgtd')
         self._addresses = tuple(f'[{address}]' if ':' in address else address
                                 for address in dict.fromkeys(addresses))
@@ -69,17 +78,17 @@ class Tgtd:
         self._socket_path: str | None = None
 
     def client(self) -> tgt_socket.Client:
-        """Speaks to it; also when it is not running."""
+        """Return a client for the socket of tgtd, whether or not tgtd is running."""
         return tgt_socket.Client(self._control_socket())
 
     def portals(self) -> tuple[str, ...]:
-        """Each ``address:port`` of the connections that hosts get, the first one first."""
+        """Return ``address:port`` of each portal, in the order in which hosts receive them."""
         return self._at(self._wanted_port or self._remembered_port() or _FIRST_PORT)
 
     def start(self) -> None:
-        """Start it, or find it running.
+        """Start tgtd unless it is running, and open its portals.
 
-        :raises ConfigurationError: it cannot be started; the text says why
+        :raises ConfigurationError: if tgtd cannot be started or used; the text says why
         """
         with self._lock, self._alone():
             pid = self._listener()
@@ -99,8 +108,10 @@ class Tgtd:
         return self.client().answers()
 
     def pid(self) -> int | None:
-        """The process, whether or not it answers, as the last start has noted it in the pid file,
-        if that very process is still running.
+        """Return the process id from the pid file if that process is still running, else None.
+
+        The process need not answer. Its start time is compared with that in the pid file, because
+        the kernel reuses process ids.
         """
         words = (self._recall('pid') or '').split()
         if len(words) != 2 or not words[0].isdigit():
@@ -109,14 +120,20 @@ class Tgtd:
         return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def sessions(self) -> int | None:
-        """How many hosts are logged in, one that uses two volumes twice; None: no answer."""
+        """Return the number of sessions, or None if tgtd does not answer.
+
+        A host has one session for each volume that it uses.
+        """
         try:
             return sum(len(target.sessions) for target in self.client().targets())
         except errors.BackendError:
             return None
 
     def stop(self) -> None:
-        """End it, whatever it serves; its sessions end with it. One that is not there is fine."""
+        """Stop tgtd, even if it has targets and sessions, which end with it.
+
+        Succeeds if tgtd is not running.
+        """
         with self._lock, self._alone():
             pid = self._listener() or self.pid()
             if pid is None:
@@ -144,7 +161,8 @@ class Tgtd:
         environment = {**os.environ, **_CLEARING,
                        'TGT_IPC_SOCKET': self._control_socket().rpartition('.')[0]}
         log_path = os.path.join(self._folder, 'log')
-        # setsid --fork leaves it to init: no zombie here, and no Ctrl-C there.
+        # With setsid --fork, init becomes the parent of tgtd. The service need not reap it, and
+        # Ctrl-C does not reach it.
         command = ['setsid', '--fork', found, '-f', '-C', _CONTROL_PORT, '-t', _IO_THREADS,
                    '--iscsi', f'portal={_FIRST_PORTAL}']
         with open(os.open(log_path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), 'ab') as out:
@@ -163,7 +181,10 @@ class Tgtd:
         return pid
 
     def _open_portals(self) -> None:
-        """Make it listen on the configured portals, and nowhere else."""
+        """Make tgtd listen on the configured portals and on no others.
+
+        :raises ConfigurationError: if a portal cannot be opened, or tgtd does not answer
+        """
         client = self.client()
         try:
             if not self._listens(client):
@@ -191,7 +212,7 @@ class Tgtd:
         return tuple(f'{address}:{port}' for address in self._addresses)
 
     def _close_unused(self, client: tgt_socket.Client) -> None:
-        """Do not leave behind a process that nobody can use; one that serves is left alone."""
+        """Kill a tgtd that has no targets, because nobody can use it without its portals."""
         with contextlib.suppress(errors.BackendError):
             pid = client.pid()
             if not client.targets() and _is_tgtd(pid):
@@ -204,7 +225,10 @@ class Tgtd:
                        f'manually')
 
     def _refuse_mute(self) -> None:
-        """A tgtd without its socket would serve volumes that nothing can revoke."""
+        """Raise ConfigurationError if a tgtd is running that has lost its socket.
+
+        Such a tgtd still serves volumes, but their access can no longer be revoked.
+        """
         pid = self.pid()
         if pid is not None:
             raise errors.ConfigurationError(
@@ -223,7 +247,11 @@ class Tgtd:
         return int(text) if text.isdigit() else None
 
     def _control_socket(self) -> str:
-        """The socket: under the state directory, or elsewhere if that path is too long."""
+        """Return the path of the socket.
+
+        The socket is below the state directory, or in a short temporary directory if that path
+        would be too long for a Unix socket.
+        """
         if self._socket_path is None:
             path = os.path.join(self._folder, f'socket.{_CONTROL_PORT}')
             if len(os.fsencode(path)) > _PATH_LIMIT:
@@ -265,7 +293,7 @@ class Tgtd:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Two services of one state directory do not both start a tgtd."""
+        """Lock the state directory, so that two processes do not both start a tgtd in it."""
         self._make_folder()
         with open(os.path.join(self._folder, 'lock'), 'w', encoding='utf-8') as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -278,7 +306,9 @@ class Tgtd:
 
 
 def warn_of_memory(pid: int) -> None:
-    """Say in the log that a tgtd was begun in a way that lets hosts read what others have written.
+    """Log a warning if tgtd was started without the variables of `_CLEARING`.
+
+    Hosts may then receive data of other hosts.
     """
     try:
         with open(f'/proc/{pid}/environ', 'rb') as file:
@@ -294,7 +324,10 @@ def warn_of_memory(pid: int) -> None:
 
 
 def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:
-    """Listen on each of them, or on no other than before."""
+    """Open all portals that are not open yet, or none of them.
+
+    :returns: False if a portal is in use
+    """
     present = client.portals()
     opened: list[str] = []
     for portal in portals:
@@ -303,15 +336,15 @@ def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:
         try:
             client.add_portal(portal)
         except tgt_socket.Rejected:
-            for one in opened:
-                client.delete_portal(one)
+            for extra in opened:
+                client.delete_portal(extra)
             return False
         opened.append(portal)
     return True
 
 
 def _started_at(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks; None once it has ended."""
+    """Return the start time of a process in clock ticks, or None if the process has ended."""
     try:
         with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as file:
             fields = file.read().rpartition(')')[2].split()
@@ -329,23 +362,26 @@ def _is_tgtd(pid: int) -> bool:
 
 
 def _kill(pid: int) -> None:
-    """tgtd ignores every gentle signal."""
     with contextlib.suppress(ProcessLookupError):
+        # tgtd ignores SIGTERM and SIGINT.
         os.kill(pid, signal.SIGKILL)
 
 
 def _raise_file_limit(pid: int) -> None:
-    """Each grant costs tgtd an open file, each session another one."""
+    # tgtd needs one open file for each grant, and another one for each session.
     with contextlib.suppress(OSError, ValueError):
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _is_private(folder: str) -> bool:
-    """Ours alone: in a shared folder another user may have made it."""
+    """Return True if a directory exists and only this user has access to it.
+
+    Another user may have created a directory of the same name in a shared directory such as /tmp.
+    """
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:
         return False
-    return (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-            and stat.S_IMODE(found.st_mode) == _FOLDER_MODE)
+    return (stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            and stat.S_IMODE(status.st_mode) == _FOLDER_MODE)

@@ -1,19 +1,22 @@
-"""Volumes as logical volumes of one volume group: thin in a pool, or thick.
+"""Store of thin or thick logical volumes in one LVM volume group.
 
-Names are Cinder's, so that operators find what they know and a deployment can be taken over:
+Volumes and snapshots have the names that Cinder gives them, so that operators recognize them and a
+Cinder deployment can be taken over:
 
 ========================  =======================================================================
-name                      is
+name                      logical volume
 ========================  =======================================================================
 ``volume-<uuid>``         a volume
-``_snapshot-<uuid>``      a snapshot; LVM keeps names in ``snapshot`` for itself
-``_unfinished-<uuid>``    the volume of this id while it is cloned or reverted
-``_source-<uuid>``        what the thick volume of this id is copied from
-``deleted-<uuid>-<hex>``  what waits to be wiped, or was replaced
+``_snapshot-<uuid>``      a snapshot; LVM reserves names that begin with ``snapshot``
+``_unfinished-<uuid>``    new content of the volume with this id during a clone or revert
+``_source-<uuid>``        snapshot from which the thick volume with this id is copied
+``deleted-<uuid>-<hex>``  a deleted volume or snapshot that waits for its wipe, or a volume that
+                          a revert has replaced
 ========================  =======================================================================
 
-Each carries the tag ``blockattach`` from its first moment. What does not is another's: it is never
-changed and never listed, and counts only as room that is used.
+Each of these logical volumes has the tag ``blockattach`` from its creation on. A logical volume
+without the tag belongs to somebody else. The store never changes it, unless it is asked to manage
+it, and counts it only as used space.
 """
 from blockattach.storage.conf import backend
 from blockattach.storage.drivers.stores.lvm import store
@@ -22,7 +25,10 @@ from blockattach.storage.drivers.stores.lvm import thin
 
 
 def load(settings: backend.BackendSettings) -> store.LvmStore:
-    """The entry point ``lvm``: what a store can do follows from its class, so there are two."""
+    """Create the thin or the thick store, for the entry point ``lvm``.
+
+    The two stores are separate classes because capabilities are derived from the class.
+    """
     if settings.lvm is not None and settings.lvm.lvm_type == 'thick':
         return thick.ThickStore(settings)
     return thin.ThinStore(settings)

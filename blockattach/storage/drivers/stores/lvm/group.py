@@ -1,12 +1,11 @@
-"""One volume group: its content, the names in it, acts on it with the errors of the contract, and
-the devices that LVM scans on this host.
+"""Access to a volume group: its content, its names, its commands and the devices LVM scans.
 
-What LVM complains of is read: whether anything happened, and what an operator does about it. The
-texts are those of LVM 2.03 under ``LC_ALL=C``. One that is not known proves nothing, so it is
-uncertain.
+Error messages of LVM are translated into the errors of the driver contract. The message tells
+whether the command had any effect, and what the operator must do. The patterns match the messages
+of LVM 2.03 under ``LC_ALL=C``. An unknown message proves nothing, so its error is uncertain.
 
-A storage host that scans an iSCSI disk of its own hangs in every command when a session dies, and
-shows volume groups that guests made inside their volumes.
+LVM must not scan iSCSI disks on a storage host. When the session of a scanned disk dies, every LVM
+command hangs, and LVM would also show volume groups that guests have created inside their volumes.
 """
 import dataclasses
 import json
@@ -30,12 +29,12 @@ VOLUME = 'volume-'
 SNAPSHOT = '_snapshot-'
 DELETED = 'deleted-'
 PASSING = (DELETED, '_unfinished-', '_source-')
-"""What names begin with that stand for something half made or deleted."""
+"""Prefixes of the names of unfinished and deleted logical volumes."""
 
-# A command line that LVM does not understand is refused before anything is done.
+# Exit status for an invalid command line, which LVM rejects before it changes anything.
 _NOT_UNDERSTOOD = 3
 
-# what it says, kind of the error, what helps
+# Pattern of the message, class of the error, advice for the operator.
 _KNOWN: tuple[tuple[str, type[errors.BackendRefused], str], ...] = (
     ('insufficient free space|insufficient suitable', errors.BackendFull,
      'add a disk to the volume group with vgextend'),
@@ -58,7 +57,8 @@ _KNOWN: tuple[tuple[str, type[errors.BackendRefused], str], ...] = (
      'run LVM commands as root; see helper_command in [privsep_lvm]'),
 )
 
-# Each entry is a disk as it may appear at any time, by all its names.
+# Names of disks that may appear at any time and that LVM must not scan: an iSCSI disk and a
+# multipath device. Each entry has all the names of one disk.
 _TO_COME = (
     ('/dev/sdzz', '/dev/disk/by-path/ip-192.0.2.1:3260-iscsi-iqn.2010-10.org.openstack:'
                   'volume-00000000-0000-0000-0000-000000000000-lun-0'),
@@ -68,7 +68,17 @@ _TO_COME = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LogicalVolume:
-    """One logical volume. ``size`` in bytes; ``ours``: it carries our tag; ``open``: in use."""
+    """Logical volume as reported by LVM.
+
+    :ivar size: size in bytes
+    :ivar ours: True if the logical volume has the tag of this service
+    :ivar open: True if its device is open
+    :ivar health: ``lv_health_status`` of LVM, empty if healthy
+    :ivar origin: name of the origin, or empty
+    :ivar pool: name of its thin pool, or empty
+    :ivar zeroes: True for a thin pool that zeroes new blocks
+    :ivar data_percent: allocated part of a thin pool or volume, in percent
+    """
 
     name: str
     path: str
@@ -87,9 +97,12 @@ class LogicalVolume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Content:
-    """A group at one moment, sizes in bytes; ``volumes`` by name, others' too.
+    """Content of a volume group at one moment.
 
-    ``missing``: how many of its disks cannot be found.
+    :ivar size: size in bytes
+    :ivar free: unallocated space in bytes
+    :ivar missing: number of missing physical volumes
+    :ivar volumes: logical volumes by name, including those without the tag of this service
     """
 
     size: int
@@ -100,23 +113,23 @@ class Content:
 
 
 class VolumeGroup:
-    """A group by its name. What it is asked goes to LVM, each time."""
+    """Volume group on this host. Every method runs LVM commands, and nothing is cached."""
 
     def __init__(self, site: lvm.Site) -> None:
         self.name = site.group
         self._site = site
 
     def content(self) -> Content:
-        """Its sizes, tags and logical volumes, read now."""
+        """Return the current sizes, tags and logical volumes of the group."""
         report = self.do(lvm.content)
         [row] = report['vg']
         return Content(
             int(row['vg_size']), int(row['vg_free']), _tags(row['vg_tags']),
             int(row['vg_missing_pv_count']),
-            {found['lv_name']: _logical_volume(found) for found in report['lv']})
+            {lv['lv_name']: _logical_volume(lv) for lv in report['lv']})
 
     def scanning_complaint(self) -> str | None:
-        """What must change in lvm.conf, with the lines for it, or None if it is safe."""
+        """Return the change that lvm.conf needs, or None if LVM scans no disk that it must not."""
         scanning = self.do(lvm.scanning)
         if scanning['scan_lvs']:
             return ('LVM scans logical volumes and therefore the disks of guests; add this line '
@@ -129,11 +142,11 @@ class VolumeGroup:
                 f'{_line(self.name, self.do(lvm.physical_volumes))}')
 
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
-        """Call a privileged function for this group.
+        """Call a privileged function for this group, and translate its errors.
 
-        :param size_gb: the requested room, for the error where there is none
-        :raises BackendFull, BackendRefused: nothing happened; the text says what helps
-        :raises BackendUncertain: something may have
+        :param size_gb: requested GiB, for the text of a BackendFull
+        :raises BackendFull, BackendRefused: if nothing was changed; the text says what to do
+        :raises BackendUncertain: if something may have been changed
         """
         try:
             return act(self._site, *arguments)
@@ -156,7 +169,7 @@ class VolumeGroup:
             raise errors.BackendRefused(reason=str(exc)) from exc
         except OSError as exc:
             if exc.errno in disks.MEANINGS:
-                # An error of the disk during a copy.
+                # The disk failed during a copy, not the helper.
                 raise disks.error_of(exc, size_gb) from exc
             raise errors.BackendUncertain(
                 reason=f'the privileged LVM helper failed: {exc}; see helper_command in '
@@ -164,22 +177,29 @@ class VolumeGroup:
 
 
 def snapshot_name(snapshot: base.StoredSnapshot) -> str:
-    """A name that begins with ``snapshot`` LVM would keep for itself."""
+    """Return the name of the logical volume of a snapshot.
+
+    The name begins with an underscore because LVM reserves names that begin with ``snapshot``.
+    """
     return f'_{snapshot.name}'
 
 
 def unfinished_name(volume: base.StoredVolume) -> str:
-    """While it is made from another one."""
+    """Return the name of the new content of a volume during a clone or revert."""
     return f'_unfinished-{_id(volume)}'
 
 
 def source_name(volume: base.StoredVolume) -> str:
-    """A snapshot that it is copied from."""
+    """Return the name of the snapshot from which a thick volume is copied."""
     return f'_source-{_id(volume)}'
 
 
 def deleted_name(name: str) -> str:
-    """A unique name: a volume may be deleted while a former one of its name is still wiped."""
+    """Return a unique name for a deleted or replaced logical volume.
+
+    The name must be unique because a volume may be deleted while an earlier logical volume of the
+    same name is still being wiped.
+    """
     return f'{DELETED}{name.partition("-")[2]}-{uuid.uuid4().hex[:8]}'
 
 
@@ -191,7 +211,7 @@ def replaced_by(name: str) -> str | None:
 
 
 def is_replaced(name: str, volume: base.StoredVolume) -> bool:
-    """Whether it was this volume once."""
+    """Return True if a name is that of a deleted or replaced logical volume of the volume."""
     return name.startswith(f'{DELETED}{_id(volume)}-')
 
 
@@ -200,7 +220,12 @@ def _id(volume: base.StoredVolume) -> str:
 
 
 def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.BackendError:
-    """The error that a failed command is."""
+    """Return the error of the driver contract for a failed LVM command.
+
+    :param size_gb: requested GiB, for the text of a BackendFull
+    :param code: exit status of the command
+    :param complaint: error output of the command
+    """
     output = _sentence(complaint)
     for pattern, kind, cure in _KNOWN:
         if re.search(pattern, complaint, re.IGNORECASE):
@@ -215,7 +240,7 @@ def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.
 
 
 def _sentence(complaint: str) -> str:
-    """What it says in a line, without warnings."""
+    """Return the error output of a command in one line, without warnings."""
     lines = [line.strip().rstrip('.') for line in complaint.splitlines()]
     return ': '.join(dict.fromkeys(line for line in lines if not line.startswith('WARNING'))) or \
         complaint.strip()
@@ -236,25 +261,30 @@ def _tags(text: str) -> frozenset[str]:
 
 
 def accepts(filters: Sequence[str], names: Iterable[str]) -> bool:
-    """Whether LVM scans a disk that has these names.
+    """Return True if LVM scans a disk that has these names.
 
-    The first pattern that matches a name decides for this name; a disk is accepted by any of its
-    names, else rejected by any, else accepted.
+    The first pattern that matches a name decides for this name. The disk is accepted if any of its
+    names is accepted, or if none of them is rejected.
+
+    :param filters: patterns of ``global_filter``
     """
-    found = {_decision(filters, name) for name in names}
-    return 'a' in found or 'r' not in found
+    decisions = {_decision(filters, name) for name in names}
+    return 'a' in decisions or 'r' not in decisions
 
 
 def _decision(filters: Sequence[str], name: str) -> str | None:
     for entry in filters:
-        # A letter, then the pattern between two signs of any kind: a|^/dev/sd|
+        # An entry is a letter and a pattern between two delimiters of any kind: a|^/dev/sd|
         if re.search(entry[2:-1], name):
             return entry[0]
     return None
 
 
 def _line(volume_group: str, physical_volumes: Iterable[Mapping[str, str]]) -> str:
-    """The filter that keeps the disks that are LVM's now, and no other."""
+    """Return a line for lvm.conf that restricts LVM to its present disks.
+
+    Physical volumes of other volume groups are left out if they are iSCSI disks.
+    """
     kept = sorted(row['pv_name'] for row in physical_volumes
                   if row['pv_name'].startswith('/dev/')
                   and (row['vg_name'] == volume_group or not _comes_over_iscsi(row['pv_name'])))

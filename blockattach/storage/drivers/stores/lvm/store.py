@@ -1,4 +1,4 @@
-"""What thin and thick volumes have in common."""
+"""Base class of the stores of thin and thick logical volumes."""
 import abc
 import contextlib
 import socket
@@ -20,9 +20,12 @@ _HOST_TAG = f'{lvm.TAG}.host='
 
 
 class LvmStore(base.VolumeStore):
-    """One pool: a volume group, or a thin pool in it. Also `base.Snapshots` and `Manage`."""
+    """Store with one pool, which is a volume group or a thin pool in it.
 
-    # The thin pool of its volumes, if they have one.
+    Also implements `base.Snapshots` and `Manage`.
+    """
+
+    # Name of the thin pool. Empty for thick volumes.
     _pool_name = ''
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -57,106 +60,121 @@ class LvmStore(base.VolumeStore):
 
     def create_snapshot(self, snapshot: base.StoredSnapshot,
                         copied: base.Copied = base.unlimited) -> None:
-        """See `base.Snapshots`."""
+        """Create a snapshot, see `base.Snapshots`."""
         content = self._group.content()
         name = group.snapshot_name(snapshot)
         if self._find(content, name) is None:
             self._snapshot(content, self._existing(content, snapshot.volume.name), name)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """See `base.Snapshots`."""
+        """Delete a snapshot, see `base.Snapshots`."""
         self._remove(self._group.content(), group.snapshot_name(snapshot))
 
     def device(self, volume: base.StoredVolume) -> str:
-        found = self._existing(self._group.content(), volume.name)
-        self._activate(found)
-        return found.path
+        lv = self._existing(self._group.content(), volume.name)
+        self._activate(lv)
+        return lv.path
 
     def extend(self, volume: base.StoredVolume, size_gb: int) -> None:
         content = self._group.content()
-        found = self._existing(content, volume.name)
+        lv = self._existing(content, volume.name)
         wanted = units.gib_to_bytes(size_gb)
-        if _is_larger(found.size, wanted):
+        if _is_larger(lv.size, wanted):
             raise errors.BackendRefused(
                 reason=f'{volume.name} is already larger than {size_gb} GiB')
-        if found.size >= wanted:
+        if lv.size >= wanted:
             return
-        self._make_room(content, wanted - found.size)
-        self._has_no_snapshots(content, found)
-        self._group.do(lvm.extend, found.name, wanted, size_gb=size_gb)
+        self._make_room(content, wanted - lv.size)
+        self._has_no_snapshots(content, lv)
+        self._group.do(lvm.extend, lv.name, wanted, size_gb=size_gb)
 
     def manageable(self) -> tuple[base.Manageable, ...]:
-        """See `base.Manage`."""
+        """Return the volumes and snapshots of the pool, see `base.Manage`."""
         return tuple(
-            base.Manageable(name, found.size, self._is_snapshot(found), found.origin or None,
-                            found.open)
-            for name, found in sorted(self._group.content().volumes.items())
-            if self._is_manageable(found))
+            base.Manageable(name, lv.size, self._is_snapshot(lv), lv.origin or None,
+                            lv.open)
+            for name, lv in sorted(self._group.content().volumes.items())
+            if self._is_manageable(lv))
 
     def manage(self, name: str, volume: base.StoredVolume) -> None:
-        """See `base.Manage`."""
+        """Take over a logical volume as a volume, see `base.Manage`."""
         content, wanted = self._group.content(), units.gib_to_bytes(volume.size_gb)
         if name not in content.volumes and self._find(content, volume.name) is not None:
             self.extend(volume, volume.size_gb)
             return
-        found = self._foreign(content, name)
-        if self._is_snapshot(found) or _is_larger(found.size, wanted):
+        lv = self._foreign(content, name)
+        if self._is_snapshot(lv) or _is_larger(lv.size, wanted):
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{name} is larger than {volume.size_gb} GiB or is a '
                        f'snapshot')
-        if found.size < wanted:
-            self._make_room(content, wanted - found.size)
-            self._has_no_snapshots(content, found)
+        if lv.size < wanted:
+            self._make_room(content, wanted - lv.size)
+            self._has_no_snapshots(content, lv)
         self._group.do(lvm.adopt, name, volume.name)
         with self._begun(volume.name):
             self.extend(volume, volume.size_gb)
 
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
-        """See `base.Manage`."""
+        """Take over a logical volume as a snapshot, see `base.Manage`."""
         content, new_name = self._group.content(), group.snapshot_name(snapshot)
         if name not in content.volumes and self._find(content, new_name) is not None:
             return
-        found = self._foreign(content, name)
-        if found.origin != self._existing(content, snapshot.volume.name).name:
+        lv = self._foreign(content, name)
+        if lv.origin != self._existing(content, snapshot.volume.name).name:
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{name} is not a snapshot of '
                        f'{snapshot.volume.name}')
         self._group.do(lvm.adopt, name, new_name)
 
-    # ---- What thin and thick volumes do each in their way ----
+    # ---- Methods that differ between thin and thick volumes ----
 
     @abc.abstractmethod
     def _make_room(self, content: group.Content, size: int) -> None:
-        """Make sure that ``size`` bytes more may be given away, or raise BackendFull."""
+        """Check that ``size`` more bytes may be allocated.
+
+        :raises BackendFull: if the pool has too little space
+        """
 
     @abc.abstractmethod
     def _create(self, content: group.Content, name: str, size: int) -> None:
-        """Make a volume of ``size`` bytes, if there is room."""
+        """Create a logical volume of ``size`` bytes.
+
+        :raises BackendFull: if the pool has too little space
+        """
 
     @abc.abstractmethod
     def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
-        """Make a snapshot, if there is room."""
+        """Create a snapshot of a logical volume.
+
+        :raises BackendFull: if the pool has too little space
+        """
 
     @abc.abstractmethod
-    def _discard(self, found: group.LogicalVolume) -> None:
-        """Remove what nobody uses."""
+    def _discard(self, lv: group.LogicalVolume) -> None:
+        """Delete a logical volume that is not in use and has no snapshots."""
 
     def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
-        """Take away what is left of making this volume from another one."""
+        """Delete the logical volumes that an interrupted clone or revert has left."""
         for name in (group.source_name(volume), group.unfinished_name(volume)):
             self._remove(content, name)
 
-    def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
-        """Refuse to extend or remove a volume for what hangs on it."""
+    def _has_no_snapshots(self, content: group.Content, lv: group.LogicalVolume) -> None:
+        """Check that no snapshots prevent a volume from being extended or deleted.
+
+        :raises BackendRefused: if the volume has such snapshots
+        """
 
     def _unfit(self, content: group.Content) -> str | None:
-        """Why this group cannot be served from, with what the operator must change."""
+        """Return why the volume group is unusable, and what the operator must change.
+
+        :returns: None if the volume group is usable
+        """
         hosts = {tag for tag in content.tags if tag.startswith(_HOST_TAG)}
         if hosts and f'{_HOST_TAG}{socket.gethostname()}' not in hosts:
             return (f'the tag {", ".join(sorted(hosts))} assigns the volume group to another '
                     f'host; use a volume group of this host, or change the tag with vgchange')
-        strangers = sorted(name for name, found in content.volumes.items()
-                           if lvm.NAMES.fullmatch(name) and not found.ours)
+        strangers = sorted(name for name, lv in content.volumes.items()
+                           if lvm.NAMES.fullmatch(name) and not lv.ours)
         if strangers:
             return (f'{len(strangers)} logical volumes have names that the service uses but no '
                     f'tag {lvm.TAG}, the first is {strangers[0]}; use another volume group, or '
@@ -167,68 +185,86 @@ class LvmStore(base.VolumeStore):
         return None
 
     @abc.abstractmethod
-    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
-        """Whether it is a snapshot, as far as LVM can tell."""
+    def _is_snapshot(self, lv: group.LogicalVolume) -> bool:
+        """Return True if a logical volume is a snapshot, as far as LVM can tell."""
 
-    # ---- For both ----
+    # ---- Methods shared by thin and thick volumes ----
 
-    def _is_manageable(self, found: group.LogicalVolume) -> bool:
-        """Whether it is of the kind that this backend keeps, and whole."""
-        return (not found.is_pool and found.pool == self._pool_name
-                and not found.name.startswith(group.PASSING))
+    def _is_manageable(self, lv: group.LogicalVolume) -> bool:
+        """Return True if a logical volume is of the backend's type, and neither unfinished nor
+        deleted.
+        """
+        return (not lv.is_pool and lv.pool == self._pool_name
+                and not lv.name.startswith(group.PASSING))
 
     def _foreign(self, content: group.Content, name: str) -> group.LogicalVolume:
-        """What is to be taken over; refuses if it cannot be."""
-        found = content.volumes.get(name)
-        if found is None or not self._is_manageable(found):
+        """Return a logical volume that is to be taken over.
+
+        :raises BackendRefused: if it does not exist, is of another type, or is in use
+        """
+        lv = content.volumes.get(name)
+        if lv is None or not self._is_manageable(lv):
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{name} does not exist or is not a logical volume of '
                        f'the type that the backend uses ({self._lvm.lvm_type})')
-        self._not_in_use(found)
-        return found
+        self._not_in_use(lv)
+        return lv
 
     def _existing(self, content: group.Content, name: str) -> group.LogicalVolume:
-        """A logical volume of ours that is there; refuses otherwise."""
-        found = self._find(content, name)
-        if found is None:
+        """Return an existing logical volume of this backend.
+
+        :raises BackendRefused: if it does not exist or does not belong to the backend
+        """
+        lv = self._find(content, name)
+        if lv is None:
             raise errors.BackendRefused(reason=f'{self._group.name}/{name} does not exist')
-        return found
+        return lv
 
     def _find(self, content: group.Content, name: str) -> group.LogicalVolume | None:
-        """A logical volume of ours; refuses one of the same name that is not this backend's."""
-        found = content.volumes.get(name)
-        if found is not None and not found.ours:
+        """Return a logical volume of this backend, or None if no logical volume has the name.
+
+        :raises BackendRefused: if the name belongs to a logical volume without the tag of this
+            service, or in another thin pool
+        """
+        lv = content.volumes.get(name)
+        if lv is not None and not lv.ours:
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{name} does not carry the tag {lvm.TAG} and '
                        f'therefore does not belong to the service')
-        if found is not None and found.pool != self._pool_name:
+        if lv is not None and lv.pool != self._pool_name:
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{name} is not a logical volume of the type that the '
                        f'backend uses ({self._lvm.lvm_type}); see lvm_type and lvm_thin_pool')
-        return found
+        return lv
 
     def _remove(self, content: group.Content, name: str) -> None:
-        """Remove it if it is there, and nobody uses it."""
-        found = self._find(content, name)
-        if found is not None:
-            self._has_no_snapshots(content, found)
-            self._not_in_use(found)
-            self._discard(found)
+        """Delete a logical volume if it exists.
 
-    def _not_in_use(self, found: group.LogicalVolume) -> None:
-        if found.open:
+        :raises BackendRefused: if it is in use or has snapshots that forbid it
+        """
+        lv = self._find(content, name)
+        if lv is not None:
+            self._has_no_snapshots(content, lv)
+            self._not_in_use(lv)
+            self._discard(lv)
+
+    def _not_in_use(self, lv: group.LogicalVolume) -> None:
+        if lv.open:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{found.name} is in use; stop the process that '
+                reason=f'{self._group.name}/{lv.name} is in use; stop the process that '
                        f'holds the volume open; see lsblk and fuser')
 
-    def _activate(self, found: group.LogicalVolume) -> None:
-        """After a reboot it may have no device yet."""
-        if not found.active:
-            self._group.do(lvm.activate, found.name)
+    def _activate(self, lv: group.LogicalVolume) -> None:
+        # After a reboot of the host, the logical volume may have no device yet.
+        if not lv.active:
+            self._group.do(lvm.activate, lv.name)
 
     @contextlib.contextmanager
     def _begun(self, name: str) -> Iterator[None]:
-        """From here on a refusal proves no more that nothing happened."""
+        """Convert BackendRefused to BackendUncertain once the volume has been changed.
+
+        A refusal then no longer proves that nothing happened.
+        """
         try:
             yield
         except errors.BackendRefused as exc:
@@ -245,10 +281,14 @@ class LvmStore(base.VolumeStore):
 
     def _report(self, content: group.Content, thin: bool, total: float, free: float,
                 provisioned: int, trouble: str | None) -> tuple[base.PoolReport, ...]:
-        """The only pool, with Cinder's keys. ``trouble``: why it takes nothing, if so."""
+        """Return the report of the only pool.
+
+        :param total: capacity in bytes, like ``free`` and ``provisioned``
+        :param trouble: reason why the pool accepts no volumes; None if it does
+        """
         volumes = sum(
-            found.ours and found.pool == self._pool_name and name.startswith(group.VOLUME)
-            for name, found in content.volumes.items())
+            lv.ours and lv.pool == self._pool_name and name.startswith(group.VOLUME)
+            for name, lv in content.volumes.items())
         [report] = base.only_pool(
             self._settings, units.bytes_to_gib(int(total)), units.bytes_to_gib(int(free)),
             units.bytes_to_gib(provisioned), volumes,
@@ -269,6 +309,6 @@ class LvmStore(base.VolumeStore):
                    f'{self._settings.name}: {reason}')
 
 
-def _is_larger(size: int, wanted: int) -> bool:
-    """Volumes are whole GiB; LVM may round one up to its extents."""
-    return size >= wanted + units.GIB
+def _is_larger(size: int, requested: int) -> bool:
+    # LVM rounds sizes up to whole extents, so a smaller difference than one GiB does not count.
+    return size >= requested + units.GIB

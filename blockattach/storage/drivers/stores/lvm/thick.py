@@ -1,8 +1,11 @@
-"""Thick volumes: they take all their room at once, are copied in full, and wiped when deleted.
+"""Store of thick logical volumes.
 
-What was deleted is overwritten a second's share at a time, before its room is given back. It is
-wiped from its end, and cut there: how far it is stands in its size, where the next process finds
-it, and its room comes back bit by bit.
+Thick volumes allocate all their space on creation, are copied in full and are wiped after their
+deletion.
+
+A deleted volume is overwritten in steps of about one second before its space is freed. The wipe
+starts at the end of the volume and cuts off the overwritten part. The size of the volume thus
+records the progress of the wipe, also for the next process, and space is freed in small parts.
 """
 from oslo_log import log as oslo_log
 
@@ -18,32 +21,39 @@ from blockattach.storage.privileged import lvm
 
 LOG = oslo_log.getLogger(__name__)
 
-# So much is copied in one call with rights: each looks for the devices anew.
+# Bytes copied by one privileged call. Each call looks up the devices again, which takes time.
 _PIECE = 256 * units.MIB
-# Each cut is a change of the volume group's metadata, so it is worth a GiB.
+# Bytes cut off at once. Each cut rewrites the metadata of the volume group, which takes time.
 _CUT = units.GIB
 _ROUNDS_WHEN_IDLE = 600
 _ROUNDS_AFTER_FAILURE = 60
 
 
 class ThickStore(store.LvmStore):
-    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
+    """Store of thick volumes.
 
-    A snapshot keeps what is overwritten in room of its own, as much as the volume has, so that it
-    never overflows. It hangs on its volume, which can neither be deleted nor extended meanwhile.
-    What it kept is a tenant's data, and wiped as a volume.
+    Also implements `base.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
+
+    A snapshot has space of its own for the data that is overwritten in its volume. This space is
+    as large as the volume, so that the snapshot never overflows. A volume with snapshots can
+    neither be deleted nor extended. The data that a snapshot has kept belongs to a tenant, so a
+    deleted snapshot is wiped like a volume.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         super().__init__(settings)
-        # Rounds of wiping that are left out.
+        # Number of coming calls of `wipe` that do nothing.
         self._rest = 0
-        # Bytes at the end of the volume that are wiped and not yet cut off.
+        # Bytes at the end of a volume that are wiped but not cut off yet, by name. After a restart
+        # these are wiped again.
         self._wiped: dict[str, int] = {}
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
-        """See `base.Clone`. Copies a snapshot, since the source may be in use."""
+        """Clone a volume, see `base.Clone`.
+
+        The data is copied from a temporary snapshot, because the source may be in use.
+        """
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
@@ -52,34 +62,35 @@ class ThickStore(store.LvmStore):
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """See `base.CloneSnapshot`."""
+        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
-        found = self._existing(content, group.snapshot_name(snapshot))
-        self._copy(content, self._origin(content, found), found.name, volume, copied)
+        lv = self._existing(content, group.snapshot_name(snapshot))
+        self._copy(content, self._origin(content, lv), lv.name, volume, copied)
 
     def revert(self, snapshot: base.StoredSnapshot,
                copied: base.Copied = base.unlimited) -> None:
-        """See `base.Revert`: what differs is copied back, so a repeat goes on from there.
+        """Revert a volume by copying back the data that differs, see `base.Revert`.
 
-        LVM's own merging would end the snapshot and give its room back with its bytes.
+        A repeated call continues where an interrupted one ended. A merge by LVM is not used,
+        because it would remove the snapshot and free its space without wiping it.
         """
         content = self._group.content()
-        found = self._existing(content, group.snapshot_name(snapshot))
+        lv = self._existing(content, group.snapshot_name(snapshot))
         origin = self._existing(content, snapshot.volume.name)
-        if self._origin(content, found) != origin:
-            raise errors.BackendRefused(reason=f'{found.name} is not a snapshot of {origin.name}')
+        if self._origin(content, lv) != origin:
+            raise errors.BackendRefused(reason=f'{lv.name} is not a snapshot of {origin.name}')
         self._not_in_use(origin)
-        for needed in (origin, found):
+        for needed in (origin, lv):
             self._activate(needed)
         with self._begun(origin.name):
-            self._fill(found.name, origin.name, origin.size, copied)
+            self._fill(lv.name, origin.name, origin.size, copied)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()
-        given = sum(found.size for name, found in content.volumes.items()
-                    if lvm.NAMES.fullmatch(name) and found.ours and not found.pool
+        given = sum(lv.size for name, lv in content.volumes.items()
+                    if lvm.NAMES.fullmatch(name) and lv.ours and not lv.pool
                     and not name.startswith(group.DELETED))
         return self._report(content, False, content.size, content.free, given,
                             self._missing_disks(content))
@@ -92,12 +103,12 @@ class ThickStore(store.LvmStore):
                 reason=f'volume group {self._group.name} has {max(usable, 0) / units.GIB:.2f} GiB '
                        f'available; space of deleted volumes is available after wiping')
 
-    def _has_no_snapshots(self, content: group.Content, found: group.LogicalVolume) -> None:
+    def _has_no_snapshots(self, content: group.Content, lv: group.LogicalVolume) -> None:
         hanging = [other.name for other in content.volumes.values()
-                   if other.origin == found.name and not other.pool]
+                   if other.origin == lv.name and not other.pool]
         if hanging:
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{found.name} has thick snapshots '
+                reason=f'{self._group.name}/{lv.name} has thick snapshots '
                        f'({", ".join(sorted(hanging))}); delete them first')
 
     def _create(self, content: group.Content, name: str, size: int) -> None:
@@ -106,16 +117,21 @@ class ThickStore(store.LvmStore):
 
     def _snapshot(self, content: group.Content, origin: group.LogicalVolume, name: str) -> None:
         self._make_room(content, origin.size)
-        # LVM takes no more of it than can ever be used: the volume's size and some for its tables.
+        # LVM reduces this size to the most that a snapshot can use: the size of the volume and
+        # some space for the tables of the snapshot.
         self._group.do(lvm.snapshot_thick, origin.name, name, 2 * origin.size,
                        size_gb=origin.size / units.GIB)
 
-    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
-        return bool(found.origin)
+    def _is_snapshot(self, lv: group.LogicalVolume) -> bool:
+        return bool(lv.origin)
 
     def _origin(self, content: group.Content,
                 snapshot: group.LogicalVolume) -> group.LogicalVolume:
-        """The volume that a snapshot hangs on: as large as the snapshot reads."""
+        """Return the volume of a snapshot. Its size is also that of the data of the snapshot.
+
+        :raises BackendRefused: if the snapshot was separated from its volume by an interrupted
+            deletion
+        """
         origin = content.volumes.get(snapshot.origin)
         if origin is None:
             raise errors.BackendRefused(
@@ -125,8 +141,10 @@ class ThickStore(store.LvmStore):
 
     def _copy(self, content: group.Content, origin: group.LogicalVolume, source: str,
               volume: base.StoredVolume, copied: base.Copied) -> None:
-        """Make a volume that begins with the bytes of ``source``, a snapshot of ``origin``; one
-        for this only is made and removed. What an interrupted attempt left is taken up.
+        """Create a volume with the data of ``source``, a snapshot of ``origin``.
+
+        If the snapshot does not exist, it is created. A snapshot that serves only this copy is
+        deleted afterwards. Logical volumes that an interrupted attempt has left are reused.
         """
         size = self._size_of_copy(origin.size, volume)
         unfinished = group.unfinished_name(volume)
@@ -157,60 +175,64 @@ class ThickStore(store.LvmStore):
             self._group.do(lvm.copy, source, name, offset, piece, size_gb=length / units.GIB)
             copied(piece)
 
-    def _discard(self, found: group.LogicalVolume) -> None:
-        """Hide it from all but the wiper; one that is not wiped goes at once."""
-        if found.health == 'partial':
+    def _discard(self, lv: group.LogicalVolume) -> None:
+        """Rename a logical volume for the wipe, or delete it at once if it is not wiped."""
+        if lv.health == 'partial':
             raise errors.BackendRefused(
-                reason=f'{self._group.name}/{found.name} is partly on a missing disk; reconnect '
+                reason=f'{self._group.name}/{lv.name} is partly on a missing disk; reconnect '
                        f'the disk, or see vgreduce --removemissing')
         if not self._lvm.clear_bandwidth:
-            self._group.do(lvm.remove, found.name)
+            self._group.do(lvm.remove, lv.name)
             return
-        if not found.origin:
-            self._hide(found)
+        if not lv.origin:
+            self._hide(lv)
             return
-        self._group.do(lvm.split_snapshot, found.name)
-        with self._begun(found.name):
-            self._hide(found)
+        self._group.do(lvm.split_snapshot, lv.name)
+        with self._begun(lv.name):
+            self._hide(lv)
 
-    def _hide(self, found: group.LogicalVolume) -> None:
-        self._group.do(lvm.deactivate, found.name)
-        self._group.do(lvm.rename, found.name, group.deleted_name(found.name))
+    def _hide(self, lv: group.LogicalVolume) -> None:
+        self._group.do(lvm.deactivate, lv.name)
+        self._group.do(lvm.rename, lv.name, group.deleted_name(lv.name))
         self._rest = 0
 
     def wipe(self) -> None:
-        """See `base.Wipe`. What fails is logged, and tried again a minute later."""
+        """Overwrite a part of a deleted volume, see `base.Wipe`.
+
+        After a failure, the wipe is retried about a minute later. While no volume is to be wiped,
+        the volume group is searched about every ten minutes.
+        """
         if self._rest:
             self._rest -= 1
             return
         self._rest = _ROUNDS_WHEN_IDLE
         try:
-            for found in self._group.content().volumes.values():
-                if found.ours and not found.pool and found.name.startswith(group.DELETED):
+            for lv in self._group.content().volumes.values():
+                if lv.ours and not lv.pool and lv.name.startswith(group.DELETED):
                     self._rest = 0
-                    self._wipe(found)
+                    self._wipe(lv)
                     return
         except errors.BackendError as exc:
             self._rest = _ROUNDS_AFTER_FAILURE
             LOG.error('Failed to wipe deleted volume, space not freed%s',
                       log.fields(volume_group=self._group.name, reason=exc))
 
-    def _wipe(self, found: group.LogicalVolume) -> None:
+    def _wipe(self, lv: group.LogicalVolume) -> None:
         if not self._lvm.clear_bandwidth:
-            # Deleted before clearing was switched off.
-            self._group.do(lvm.remove, found.name)
+            # The volume was deleted before volume_clear was set to none.
+            self._group.do(lvm.remove, lv.name)
             return
-        if not found.active:
-            self._group.do(lvm.activate, found.name)
-        wiped = self._wiped.pop(found.name, 0)
-        length = min(self._lvm.clear_bandwidth, found.size - wiped)
-        self._group.do(lvm.zero, found.name, found.size - wiped - length, length)
+        if not lv.active:
+            self._group.do(lvm.activate, lv.name)
+        wiped = self._wiped.pop(lv.name, 0)
+        length = min(self._lvm.clear_bandwidth, lv.size - wiped)
+        self._group.do(lvm.zero, lv.name, lv.size - wiped - length, length)
         wiped += length
-        if wiped >= found.size:
-            self._group.do(lvm.remove, found.name)
+        if wiped >= lv.size:
+            self._group.do(lvm.remove, lv.name)
             LOG.info('Deleted volume wiped%s',
-                     log.fields(volume_group=self._group.name, logical_volume=found.name))
+                     log.fields(volume_group=self._group.name, logical_volume=lv.name))
             return
-        self._wiped[found.name] = wiped % _CUT
+        self._wiped[lv.name] = wiped % _CUT
         if wiped >= _CUT:
-            self._group.do(lvm.cut, found.name, found.size - wiped + wiped % _CUT)
+            self._group.do(lvm.cut, lv.name, lv.size - wiped + wiped % _CUT)

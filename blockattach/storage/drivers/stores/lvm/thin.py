@@ -1,4 +1,4 @@
-"""Thin volumes: they share a pool, take room as they are written, and snapshots cost nothing."""
+"""Store of thin logical volumes, which share a thin pool and allocate space when written."""
 from oslo_log import log as oslo_log
 
 from blockattach.platform import errors
@@ -15,10 +15,12 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ThinStore(store.LvmStore):
-    """Also `base.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
+    """Store of thin volumes.
 
-    A snapshot is a thin volume too: each exists without the other. A removed one needs no wipe,
-    because the pool allocates zeroed blocks.
+    Also implements `base.Clone`, `CloneSnapshot`, `Revert` and `Discard`.
+
+    A snapshot is a thin volume that shares blocks with its volume. Either can exist without the
+    other. Deleted volumes and snapshots need no wipe, because the pool allocates zeroed blocks.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
@@ -29,9 +31,10 @@ class ThinStore(store.LvmStore):
     def check(self) -> None:
         """Check the store, and delete the volumes that interrupted reverts have replaced.
 
-        Unfinished volumes are kept until the verb is repeated or the volume is deleted. LVM does
-        not show whether a running process works on them, and an unnamed volume may be all that a
-        revert can resume from. Each volume has at most one, which the pool's usage includes.
+        Unfinished volumes are kept until the operation is repeated or the volume is deleted. LVM
+        does not show whether a running process works on them, and an unfinished volume may be all
+        that a revert can resume from. Each volume has at most one unfinished volume, which counts
+        as provisioned capacity of the pool.
         """
         super().check()
         # Another process of the cluster may be deleting the same volumes.
@@ -40,30 +43,31 @@ class ThinStore(store.LvmStore):
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
-        """See `base.Clone`."""
+        """Clone a volume, see `base.Clone`."""
         self._clone(source.name, volume)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """See `base.CloneSnapshot`."""
+        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         self._clone(group.snapshot_name(snapshot), volume)
 
     def revert(self, snapshot: base.StoredSnapshot,
                copied: base.Copied = base.unlimited) -> None:
-        """See `base.Revert`: the volume is replaced by a volume made from the snapshot.
+        """Replace a volume with a clone of its snapshot, see `base.Revert`.
 
-        It has no device while that is done, so that nobody can begin to use it.
+        The volume is deactivated before it is replaced. It then has no device, so that no process
+        can start to use it.
         """
         volume = snapshot.volume
         content = self._group.content()
         origin = self._existing(content, group.snapshot_name(snapshot))
         unfinished = group.unfinished_name(volume)
-        found = self._find(content, volume.name)
-        if found is not None:
-            self._not_in_use(found)
+        lv = self._find(content, volume.name)
+        if lv is not None:
+            self._not_in_use(lv)
             self._remove(content, unfinished)
-            self._make_room(content, found.size)
-            self._copy(origin, unfinished, found.size)
+            self._make_room(content, lv.size)
+            self._copy(origin, unfinished, lv.size)
             self._hide(volume)
             failpoints.point('drivers.lvm.between_names')
         else:
@@ -73,9 +77,12 @@ class ThinStore(store.LvmStore):
             self._clean(self._group.content(), volume)
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """See `base.Discard`: what it shares with others is counted too."""
-        found = self._existing(self._group.content(), volume.name)
-        return round(found.size * found.data_percent / 100)
+        """Return the allocated space of a volume, see `base.Discard`.
+
+        Blocks that the volume shares with other volumes are included.
+        """
+        lv = self._existing(self._group.content(), volume.name)
+        return round(lv.size * lv.data_percent / 100)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
         content = self._group.content()
@@ -103,7 +110,9 @@ class ThinStore(store.LvmStore):
         return super()._unfit(content)
 
     def _make_room(self, content: group.Content, size: int) -> None:
-        """LVM itself would go on extending volumes in a pool that has no byte left.
+        """Check that the thin pool is not full and stays within its over-subscription ratio.
+
+        LVM itself would continue to extend volumes in a full pool.
         """
         pool = self._pool(content)
         reason = self._fullness(pool)
@@ -120,21 +129,21 @@ class ThinStore(store.LvmStore):
         self._make_room(content, origin.size)
         self._copy(origin, name, origin.size)
 
-    def _is_snapshot(self, found: group.LogicalVolume) -> bool:
-        # A thin volume that was cloned has an origin, too.
-        return found.name.startswith(group.SNAPSHOT)
+    def _is_snapshot(self, lv: group.LogicalVolume) -> bool:
+        # The origin does not identify snapshots, because a cloned thin volume has one too.
+        return lv.name.startswith(group.SNAPSHOT)
 
-    def _discard(self, found: group.LogicalVolume) -> None:
-        self._group.do(lvm.remove, found.name)
+    def _discard(self, lv: group.LogicalVolume) -> None:
+        self._group.do(lvm.remove, lv.name)
 
     def _remove_replaced(self) -> None:
         try:
             content = self._group.content()
-            for name, found in content.volumes.items():
+            for name, lv in content.volumes.items():
                 # The revert is finished once the new volume has its name.
-                if (found.ours and found.pool == self._pool_name and not found.open
+                if (lv.ours and lv.pool == self._pool_name and not lv.open
                         and group.replaced_by(name) in content.volumes):
-                    self._discard(found)
+                    self._discard(lv)
                     LOG.info('Replaced volume of an interrupted revert deleted%s', log.fields(
                         volume_group=self._group.name, logical_volume=name))
         except errors.BackendError as exc:
@@ -174,7 +183,10 @@ class ThinStore(store.LvmStore):
                 raise
 
     def _hide(self, volume: base.StoredVolume) -> None:
-        """Make its name free for what is to replace it, or leave nothing behind."""
+        """Rename a volume so that its unfinished replacement can take its name.
+
+        :raises BackendRefused: if the volume is in use; the replacement is deleted
+        """
         try:
             self._group.do(lvm.deactivate, volume.name)
             self._group.do(lvm.rename, volume.name, group.deleted_name(volume.name))
@@ -191,12 +203,12 @@ class ThinStore(store.LvmStore):
         return pool
 
     def _provisioned(self, content: group.Content) -> int:
-        """What all of the pool's volumes come to once they are written in full, in bytes."""
-        return sum(found.size for found in content.volumes.values()
-                   if found.pool == self._pool_name)
+        """Return the total size in bytes of the volumes and snapshots of the pool."""
+        return sum(lv.size for lv in content.volumes.values()
+                   if lv.pool == self._pool_name)
 
     def _fullness(self, pool: group.LogicalVolume) -> str | None:
-        """Why the pool takes nothing more, if so."""
+        """Return why the thin pool accepts no new volumes, or None if it does."""
         name = f'{self._group.name}/{pool.name}'
         if pool.data_percent >= self._lvm.full_percent or pool.health == 'out_of_data':
             return (f'data of thin pool {name} is {pool.data_percent:.1f}% full; extend the pool: '
@@ -209,7 +221,7 @@ class ThinStore(store.LvmStore):
         return None
 
     def _warn(self, pool: group.LogicalVolume) -> None:
-        """Log it once when the pool comes near to being full, and once when it is."""
+        """Log once when the thin pool is nearly full, and once when it is full."""
         near = max(pool.data_percent, pool.metadata_percent) >= self._lvm.warn_percent
         level = 2 if self._fullness(pool) else int(near)
         fields = log.fields(volume_group=self._group.name, thin_pool=pool.name,
