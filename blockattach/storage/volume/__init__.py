@@ -1,1 +1,1 @@
-"""The manager of a backend: makes volumes, connects hosts, and keeps its target as rows say."""
+"""Volume manager of a backend: creates volumes, connects hosts, and reconciles the target."""

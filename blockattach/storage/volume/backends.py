@@ -1,4 +1,7 @@
-"""A backend as the manager uses it: volumes by their records instead of by the drivers' values."""
+"""Access of the volume manager to a backend, in terms of database records.
+
+The records are translated to and from the values of the driver contract.
+"""
 import abc
 import contextlib
 import dataclasses
@@ -24,17 +27,22 @@ from blockattach.storage.drivers import loading
 
 LOG = oslo_log.getLogger(__name__)
 
-# What every consumer takes a disk to have unless another size is given.
+# Logical block size that consumers assume unless another one is given.
 _USUAL_BLOCK = 512
 
 
 class KeptBackend:
-    """One store and one target, joined."""
+    """Backend as served by the volume manager, with its store and its target.
+
+    :ivar store: store driver whose calls are recorded by the telemetry
+    :ivar target: target driver whose calls are recorded by the telemetry
+    """
 
     def __init__(self, backend: loading.Backend,
                  telemetry: acts.Telemetry | None = None) -> None:
-        """
-        :param telemetry: records each verb of a driver
+        """Wrap the drivers of a backend.
+
+        :param telemetry: records each call of a driver
         """
         self.name = backend.name
         self.telemetry = telemetry or acts.Telemetry()
@@ -45,56 +53,58 @@ class KeptBackend:
         self._pools = backend.pools
         self._tells_discard = (backend.settings.report_discard_supported
                                and isinstance(backend.store, base.Discard))
-        # To see what a driver can do takes longer than most of what it does.
+        # The check of a runtime protocol takes longer than most calls of a driver.
         self._unmapping = self.target if isinstance(self.target, base.Unmap) else None
         self._resizing = self.target if isinstance(self.target, base.LiveResize) else None
         self._native = (self.target if isinstance(self.target, base.NativeBlocks)
                         else None)
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """The pools, with what they offer now; errors: `base.VolumeStore.pools`."""
+        """Return the current reports of the pools; errors as in `base.VolumeStore.pools`."""
         with self.telemetry.backend(self.name, 'store', 'pools'):
             failpoints.point('backend.store.pools.before')
-            found = self._pools()
+            reports = self._pools()
             failpoints.point('backend.store.pools.after')
-            return found
+            return reports
 
     def create(self, volume: records.Volume) -> None:
-        """Make the volume's bytes; errors: `base.VolumeStore.create`."""
+        """Create a volume on the store; errors as in `base.VolumeStore.create`."""
         self.store.create(_stored(volume))
         LOG.info('Volume created on backend%s', log.fields(
             volume_id=volume.id, pool=volume.pool))
 
     def extend(self, volume: records.Volume, size_gb: int) -> None:
-        """Make the volume's bytes more; errors: `base.VolumeStore.extend`."""
+        """Extend a volume on the store; errors as in `base.VolumeStore.extend`."""
         self.store.extend(_stored(volume), size_gb)
         LOG.info('Volume extended on backend%s', log.fields(
             volume_id=volume.id, size_gb=size_gb))
 
     @property
     def resizes_live(self) -> bool:
-        """Whether hosts see a new size without attaching again."""
+        """True if hosts see a new size without attaching the volume again."""
         return self._resizing is not None
 
     def resize(self, volume: records.Volume) -> None:
-        """Let hosts see a volume's new size, where the target can; what is exported anew has it.
+        """Make the new size of a volume visible to connected hosts, if the target can.
 
-        :raises BackendUncertain: they may not see it yet
+        Later exports of the volume have the new size in any case.
+
+        :raises BackendUncertain: if hosts may not see the new size yet
         """
         if self._resizing is None:
             return
         try:
             self._resizing.resize(self.export_of(volume))
         except errors.BackendRefused as exc:
-            # The volume is larger all the same.
+            # The extension of the volume itself has succeeded.
             LOG.error('Failed to make new volume size visible to connected hosts; detach and '
                       'attach the volume again%s', log.fields(volume_id=volume.id, reason=exc))
 
     def clone(self, source: records.Volume, volume: records.Volume,
               copied: base.Copied) -> None:
-        """Make the volume's bytes of another one's; errors: `base.Clone.clone`.
+        """Create a volume from another volume; errors as in `base.Clone.clone`.
 
-        :raises BackendRefused: also where the store cannot do that
+        :raises BackendRefused: also if the store cannot clone volumes
         """
         if not isinstance(self.store, base.Clone):
             raise errors.BackendRefused(reason=f'backend {self.name} cannot clone volumes')
@@ -104,10 +114,10 @@ class KeptBackend:
 
     def clone_snapshot(self, snapshot_id: str, origin: records.Volume, volume: records.Volume,
                        copied: base.Copied) -> None:
-        """Make the volume's bytes of a snapshot's; errors: `base.CloneSnapshot.clone_snapshot`.
+        """Create a volume from a snapshot; errors as in `base.CloneSnapshot.clone_snapshot`.
 
-        :param origin: the volume that it is a snapshot of
-        :raises BackendRefused: also where the store cannot do that
+        :param origin: volume of the snapshot
+        :raises BackendRefused: also if the store cannot clone snapshots
         """
         if not isinstance(self.store, base.CloneSnapshot):
             raise errors.BackendRefused(reason=f'backend {self.name} cannot clone snapshots')
@@ -118,10 +128,10 @@ class KeptBackend:
             volume_id=volume.id, pool=volume.pool, snapshot_id=snapshot_id))
 
     def disk(self, volume: records.Volume, writes: bool = False) -> disks.Disk:
-        """The volume's bytes.
+        """Open the data of a volume.
 
-        :raises BackendRefused: there is no such volume
-        :raises OSError: they cannot be reached
+        :raises BackendRefused: if the volume does not exist
+        :raises OSError: if its device cannot be opened
         """
         if isinstance(self.store, base.Disks):
             return self.store.disk(_stored(volume), writes)
@@ -133,48 +143,60 @@ class KeptBackend:
         return disks.translated(volume.size_gb)
 
     def delete(self, volume: records.Volume) -> None:
-        """Remove the volume's bytes; errors: `base.VolumeStore.delete`."""
+        """Delete a volume on the store; errors as in `base.VolumeStore.delete`."""
         self.store.delete(_stored(volume))
         LOG.info('Volume deleted on backend%s', log.fields(
             volume_id=volume.id, pool=volume.pool))
 
     def create_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume,
                         copied: base.Copied) -> None:
-        """Keep the volume's bytes as they are; errors: `base.Snapshots.create_snapshot`."""
+        """Create a snapshot of a volume; errors as in `base.Snapshots.create_snapshot`.
+
+        :raises BackendRefused: also if the store does not support snapshots
+        """
         if not isinstance(self.store, base.Snapshots):
             raise errors.BackendRefused(reason=f'backend {self.name} does not support snapshots')
         self.store.create_snapshot(_stored_snapshot(snapshot, volume), copied)
 
     def delete_snapshot(self, snapshot: snapshots.Snapshot, volume: records.Volume) -> None:
-        """Remove a snapshot's bytes; errors: `base.Snapshots.delete_snapshot`."""
+        """Delete a snapshot on the store; errors as in `base.Snapshots.delete_snapshot`.
+
+        Does nothing if the store does not support snapshots.
+        """
         if isinstance(self.store, base.Snapshots):
             self.store.delete_snapshot(_stored_snapshot(snapshot, volume))
 
     def revert(self, snapshot: snapshots.Snapshot, volume: records.Volume,
                copied: base.Copied) -> None:
-        """Give the volume the bytes of its snapshot; errors: `base.Revert.revert`."""
+        """Revert a volume to its snapshot; errors as in `base.Revert.revert`.
+
+        :raises BackendRefused: also if the store cannot revert volumes
+        """
         if not isinstance(self.store, base.Revert):
             raise errors.BackendRefused(reason=f'backend {self.name} cannot revert volumes')
         self.store.revert(_stored_snapshot(snapshot, volume), copied)
 
     def manageable(self, noun: str) -> list[base.Manageable]:
-        """What lies in the pools; errors: `base.Manage.manageable`.
+        """Return the volumes or the snapshots in the pools; errors as in `base.Manage.manageable`.
 
-        :param noun: ``volume`` or ``snapshot``: all of these that lie there
-        :raises BackendRefused: the store cannot do that
+        :param noun: ``volume`` or ``snapshot``
+        :raises BackendRefused: also if the store does not implement `base.Manage`
         """
-        return [one for one in self._managing().manageable()
-                if one.is_snapshot == (noun == 'snapshot')]
+        return [item for item in self._managing().manageable()
+                if item.is_snapshot == (noun == 'snapshot')]
 
     def manage(self, name: str, volume: records.Volume) -> None:
-        """Take over what is called so as a volume; errors: `base.Manage.manage`."""
+        """Take over a stored volume by its name; errors as in `base.Manage.manage`."""
         self._managing().manage(name, _stored(volume))
         LOG.info('Volume managed on backend%s', log.fields(
             volume_id=volume.id, pool=volume.pool))
 
     def manage_snapshot(self, name: str, snapshot: snapshots.Snapshot,
                         volume: records.Volume) -> None:
-        """The same as a snapshot of a volume; errors: `base.Manage.manage_snapshot`."""
+        """Take over a stored snapshot by its name; errors as in `base.Manage.manage_snapshot`.
+
+        :param volume: volume of the snapshot
+        """
         self._managing().manage_snapshot(name, _stored_snapshot(snapshot, volume))
         LOG.info('Snapshot managed on backend%s', log.fields(snapshot_id=snapshot.id))
 
@@ -185,14 +207,18 @@ class KeptBackend:
         return self.store
 
     def export_of(self, volume: records.Volume | records.Exported) -> connection.Export:
-        """The volume as the target offers it; errors: `base.VolumeStore.device`."""
+        """Return the volume as an export for the target; errors as in `base.VolumeStore.device`.
+        """
         stored = _stored(volume)
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
 
-    def for_consumer(self, made: connection.Connection, export: connection.Export,
+    def for_consumer(self, target_connection: connection.Connection, export: connection.Export,
                      volume: records.Volume | records.Exported) -> connection.Connection:
-        """The connection that the target reported, with what the consumer must know besides."""
+        """Complete the connection that the target reported with values for the consumer.
+
+        These are discard support, the block sizes and the QoS limits.
+        """
         sizes = None
         discard = (self._tells_discard and self._unmapping is not None
                    and self._unmapping.unmaps(export.device))
@@ -200,26 +226,34 @@ class KeptBackend:
             sizes = self._native.block_sizes(export.device)
             if sizes.logical == _USUAL_BLOCK:
                 sizes = None
-        return dataclasses.replace(made, discard=discard, block_sizes=sizes, limits=volume.limits)
+        return dataclasses.replace(target_connection, discard=discard, block_sizes=sizes,
+                                   limits=volume.limits)
 
     def actual_export(self, volume_id: str) -> base.ActualExport | None:
-        """A volume as the target offers it now; None: it does not."""
-        return next((one for one in self.target.exports() if one.volume_id == volume_id), None)
+        """Return the export of a volume as reported by the target, or None if there is none."""
+        return next((export for export in self.target.exports() if export.volume_id == volume_id),
+                    None)
 
     def host_reservation(self, volume_id: str,
                          initiator: str) -> reservation.HostReservation | None:
-        """What an initiator holds of a volume; None where the target cannot report it."""
+        """Return the persistent reservation of an initiator on a volume.
+
+        :returns: None if the target cannot report reservations, or does not export the volume
+        """
         if not isinstance(self.target, base.HostReservations):
             return None
-        found = self.target.reservations(volume_id)
-        return None if found is None else found.of(initiator)
+        reservations = self.target.reservations(volume_id)
+        return None if reservations is None else reservations.of(initiator)
 
 
-def is_one_disk(one: KeptBackend, here: records.Volume, other: KeptBackend,
-                there: records.Volume) -> bool:
-    """Whether two backends keep a volume at the same place, as with one volume group for both."""
+def is_one_disk(source: KeptBackend, volume: records.Volume, destination: KeptBackend,
+                copy: records.Volume) -> bool:
+    """Return True if a volume and its copy on another backend are the same file or device.
+
+    This happens if both backends use the same volume group, for example.
+    """
     try:
-        paths = one.store.device(_stored(here)), other.store.device(_stored(there))
+        paths = source.store.device(_stored(volume)), destination.store.device(_stored(copy))
     except errors.BackendRefused:
         return False
     try:
@@ -229,19 +263,19 @@ def is_one_disk(one: KeptBackend, here: records.Volume, other: KeptBackend,
 
 
 def _stored(volume: records.Volume | records.Exported) -> base.StoredVolume:
-    """A volume is called on its backend as Cinder calls it."""
+    # The name is the one that Cinder gives a volume on its backend.
     return base.StoredVolume(volume.id, f'volume-{volume.id}', volume.size_gb,
                              (volume.pool or '').partition('#')[2])
 
 
 def _stored_snapshot(snapshot: snapshots.Snapshot, volume: records.Volume) -> base.StoredSnapshot:
-    """As Cinder calls it. Its pool is the volume's."""
+    # The name is the one that Cinder gives a snapshot on its backend.
     return base.StoredSnapshot(snapshot.id, f'snapshot-{snapshot.id}', _stored(volume))
 
 
 def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,
              part: str) -> Any:
-    """The driver, with its capabilities, and each call of a verb recorded."""
+    """Return a driver with the same capabilities whose calls are recorded by the telemetry."""
     public = {name for name in vars(contract) if not name.startswith('_')}
     verbs = {name for name in public if callable(vars(contract)[name])}
     facts = {name: getattr(driver, name) for name in public - verbs}

@@ -1,8 +1,7 @@
-"""Hold a deployment to its invariants: the rows by themselves, and the targets against the rows.
+"""Check of the invariants of a deployment, within its rows and between its rows and targets.
 
-The one judge of every test, of the simulation and of ``blockattach-manage attachments check``. It
-changes nothing. Which invariants there are says
-`blockattach.storage.domain.invariants.INVARIANTS`.
+All tests, the simulation and ``blockattach-manage attachments check`` use this check. The check
+changes nothing. The invariants are listed in `blockattach.storage.domain.invariants.INVARIANTS`.
 """
 import dataclasses
 import threading
@@ -22,16 +21,17 @@ _BETWEEN_SECONDS = 1.0
 
 
 class Checker:
-    """One database, and those targets that can be asked from here.
+    """Checker for one database and the targets that this process can reach.
 
-    :ivar silent: which of the targets did not answer `lasting`, and why
+    :ivar silent: reasons why targets did not answer, by ``host@backend``; filled by `lasting`
     """
 
     def __init__(self, database: storage_db.Database,
                  targets: Mapping[str, base.ExportTarget] | None = None,
                  clock: clocks.Clock | None = None) -> None:
-        """
-        :param targets: by ``host@backend``
+        """Create a checker.
+
+        :param targets: targets by ``host@backend``
         """
         self._database = database
         self._targets = dict(targets or {})
@@ -39,34 +39,39 @@ class Checker:
         self.silent: dict[str, str] = {}
 
     def facts(self) -> observed.Facts:
-        """What is now; the targets are asked first, so that what they grant was wanted before.
+        """Return the present state of the targets and the rows.
 
-        :raises BackendError: a target does not answer
+        The targets are queried first. The intent of a grant is written to its row before the grant
+        is made, so the rows that are read afterwards include it.
+
+        :raises BackendError: if a target does not answer
         """
         return self._beside(_target(host, target)
                             for host, target in sorted(self._targets.items()))
 
     def violations(self, settled: bool = True) -> list[observed.Violation]:
-        """One look; errors: `facts`.
+        """Return the violations of invariants at this moment; errors as in `facts`.
 
-        :param settled: nothing is at work; False: leave out what may be untrue for a moment
+        :param settled: True if no work is in progress; False to leave out invariants that may be
+            violated for a moment while work is in progress
         """
         return invariants.check(self.facts(), settled)
 
     def lasting(self) -> list[observed.Violation]:
-        """What is violated on several looks in a row, a moment apart.
+        """Return the violations that persist over several checks, one second apart.
 
-        For a deployment at work: rows and targets are not read at one moment. A target that does
-        not answer is `silent` and not asked again: the rows are compared without it.
+        This method is for a running deployment, whose rows and targets cannot be read at the same
+        moment. A target that does not answer is added to `silent` and not queried again. The rows
+        are then checked without this target.
         """
-        found = self._without_silent()
+        lasting = self._without_silent()
         for _ in range(_LOOKS - 1):
-            if not found:
+            if not lasting:
                 break
             self._clock.wait(threading.Event(), _BETWEEN_SECONDS)
-            again = {_key(one) for one in self._without_silent()}
-            found = [one for one in found if _key(one) in again]
-        return found
+            again = {_key(violation) for violation in self._without_silent()}
+            lasting = [violation for violation in lasting if _key(violation) in again]
+        return lasting
 
     def _without_silent(self) -> list[observed.Violation]:
         targets = []
@@ -78,7 +83,7 @@ class Checker:
         return invariants.check(self._beside(targets))
 
     def _beside(self, targets: Iterable[observed.TargetFact]) -> observed.Facts:
-        """What the targets report, and then the rows."""
+        # The generator of the targets must be exhausted before the rows are read, see `facts`.
         asked = tuple(targets)
         return dataclasses.replace(facts.read(self._database), targets=asked)
 
@@ -90,6 +95,6 @@ def _target(host: str, target: base.ExportTarget) -> observed.TargetFact:
         tuple(grant for export in offered for grant in export.grants))
 
 
-def _key(one: observed.Violation) -> tuple[str | None, ...]:
-    """Without the text: it may count seconds."""
-    return one.invariant, one.volume_id, one.attachment_id
+def _key(violation: observed.Violation) -> tuple[str | None, ...]:
+    # The text is left out, because it may contain a number of seconds that changes.
+    return violation.invariant, violation.volume_id, violation.attachment_id

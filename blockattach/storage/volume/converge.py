@@ -1,8 +1,10 @@
-"""One way to act on a pair, an initiator of a volume: `Converger.converge`.
+"""Convergence of the target to the attachments of a pair, which is a volume and an initiator.
 
-Under its lease: read what all live rows of the pair want, check that the intent still stands,
-grant or revoke, record: the row, its notification, the user's message. It may be repeated at any
-time. The only caller of ``ExportTarget.grant`` and ``.revoke``.
+`Converger.converge` is the only caller of ``ExportTarget.grant`` and ``ExportTarget.revoke``. It
+holds the lease of the pair while it reads the desired state of all live rows, checks that the
+intent is still valid, grants or revokes access, and records the result. The result is recorded in
+the row, with its notification and the message to the user. The convergence may be repeated at any
+time.
 """
 import contextlib
 import dataclasses
@@ -33,9 +35,9 @@ _State = attachment_lifecycle.State
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Intent:
-    """What a row says that it wants done: in ``state``, as of ``generation``.
+    """Intent of a row that was read in ``state`` and ``generation``.
 
-    :ivar awaited: the caller waits for the answer; see `attachment_lifecycle.refusal`
+    :ivar awaited: True if the caller waits for the result; see `attachment_lifecycle.refusal`
     """
 
     caller: context.RequestContext
@@ -46,19 +48,20 @@ class Intent:
 
 
 def stale(intent: Intent) -> errors.StaleGeneration:
-    """Its row has moved on."""
+    """Return the error for an intent whose row has changed since."""
     return errors.StaleGeneration(noun='attachment', id=intent.attachment_id,
                                   generation=intent.generation)
 
 
 class Converger:
-    """Brings the target of one backend to what the rows want, pair by pair."""
+    """Converges the target of a backend to the desired state of the rows, pair by pair."""
 
     def __init__(self, database: storage_db.Database, backend: backends.KeptBackend,
                  leases: lease.Leases, notify: attachment_notices.AttachmentNotifications,
                  pool: futures.Executor) -> None:
-        """
-        :param pool: threads in which pairs that were enqueued are converged
+        """Create a converger.
+
+        :param pool: threads that converge enqueued pairs
         """
         self.backend = backend
         self.leases = leases
@@ -69,15 +72,18 @@ class Converger:
 
     def converge(self, lease: lease.Lease, intent: Intent | None = None,
                  ends: bool = True) -> attachments.Moved | None:
-        """Bring a pair to what its rows want; if the lease expires meanwhile, enqueue it again.
+        """Converge a pair to the desired state of its rows.
 
-        :param intent: on account of which row; None: of none, it is a repair
-        :param ends: what is done fulfils the intent: it is recorded
-        :returns: the row before and after, if it was recorded
-        :raises BackendRefused: final; nothing was done, and the intent is given up
-        :raises BackendUncertain: also for any unexpected error
-        :raises StaleGeneration: the row has moved on, or is of another pair by now
-        :raises AttachmentNotFound: it has gone while the backend was asked
+        If the lease expires meanwhile, the pair is enqueued to be converged again.
+
+        :param lease: lease of the pair
+        :param intent: intent of the row that requires the convergence; None for a repair
+        :param ends: True if the convergence fulfils the intent, which is then recorded
+        :returns: the row before and after, or None if nothing was recorded
+        :raises BackendRefused: if the backend refused without an effect; the intent is given up
+        :raises BackendUncertain: if the result is unknown, also after any unexpected error
+        :raises StaleGeneration: if the row has changed, or belongs to another pair now
+        :raises AttachmentNotFound: if the row was deleted during the call of the backend
         """
         try:
             state = self._desired(lease)
@@ -86,14 +92,14 @@ class Converger:
                 connection = self._act(lease, state)
                 if intent is not None and row is not None and ends:
                     return self._record(lease, intent, row, connection)
-                # No record finds out that the lease was lost.
+                # Nothing is recorded, so no statement would notice that the lease was lost.
                 lease.check()
             except errors.BackendRefused as exc:
                 if intent is not None and row is not None:
                     self._give_up(lease, intent, row, exc)
                 raise
             except (errors.StaleGeneration, errors.AttachmentNotFound):
-                # What was done on its account may have hit what others have begun meanwhile.
+                # The call of the backend may have undone what others have begun meanwhile.
                 self._once_more(lease)
                 raise
             return None
@@ -102,8 +108,12 @@ class Converger:
                 self.enqueue(lease.volume_id, lease.initiator)
 
     def enqueue(self, volume_id: str, initiator: str) -> None:
-        """Converge a pair soon, by a thread of its own, under a lease of its own."""
-        # Where the process ends, the next one to serve compares.
+        """Converge a pair soon, in another thread and under another lease.
+
+        Does nothing while the process ends.
+        """
+        # A pool that is shut down raises RuntimeError. The next process that serves the backend
+        # compares rows and target at its start.
         with contextlib.suppress(RuntimeError):
             self._pool.submit(self._converge_queued, volume_id, initiator)
 
@@ -119,12 +129,13 @@ class Converger:
     def move(self, caller: context.RequestContext, row: records.Attachment,
              event: attachment_lifecycle.Event, facts: attachments.Facts,
              held: lease.Lease | None = None) -> attachments.Moved:
-        """Apply an event to a row that was read just before, and notify.
+        """Apply an event to a row, and send the notification.
 
-        :param held: the lease under which the backend acted, given back in the same transaction
-        :raises StaleGeneration: the row has moved on
-        :raises AttachmentNotFound: it is gone
-        :raises BackendUncertain: the lease was lost meanwhile
+        :param row: attachment as read just before
+        :param held: lease under which the backend was called; released in the same transaction
+        :raises StaleGeneration: if the row has changed
+        :raises AttachmentNotFound: if the row was deleted
+        :raises BackendUncertain: if the lease was lost meanwhile
         """
         moved = attachments.move(self.database, row.volume_id, row.id, event, facts,
                                  row.generation,
@@ -135,9 +146,10 @@ class Converger:
     def done(self, intent: Intent, row: records.Attachment,
              connection: Mapping[str, Any] | None = None,
              held: lease.Lease | None = None) -> attachments.Moved:
-        """The backend has granted or revoked; what it reported of a grant is stored.
+        """Record in the row that the backend has granted or revoked access.
 
-        For the lease and errors see `move`.
+        :param connection: connection of a grant, which is stored; None after a revocation
+        :param held: see `move`, also for the errors
         """
         if row.state is _State.DISCONNECTING:
             failpoints.point('volume.attachments.after_revoke')
@@ -149,29 +161,34 @@ class Converger:
                          attachments.Facts(connection=connection), held)
 
     def _desired(self, lease: lease.Lease, also: str | None = None) -> lease.DesiredState:
-        """What the rows want now.
+        """Return the desired state of a pair.
 
-        :param also: a row that wants its host granted, whatever its state says
+        :param also: id of a row that counts as one that needs a grant, whatever its state
+        :raises BackendUncertain: if the database cannot be read
         """
         with _uncertain(lease):
             return self.leases.desired_state(lease, also)
 
     def _row_of(self, lease: lease.Lease, intent: Intent,
                 state: lease.DesiredState) -> records.Attachment:
-        """The row of an intent that still stands, among those of its pair.
+        """Return the row of an intent from the rows of its pair.
 
-        :raises StaleGeneration: it has moved on
+        :raises StaleGeneration: if the row has changed since, so that the intent is void
         """
         row = next((row for row in state.rows if row.id == intent.attachment_id), None)
         if row is None and intent.state is _State.CONNECTING:
-            # It connects another host by now, and an earlier call may have granted this one.
+            # The attachment has another connector now. An earlier call may have granted access to
+            # the initiator of the former one.
             self._once_more(lease)
         if row is None or row.generation != intent.generation or row.state is not intent.state:
             raise stale(intent)
         return row
 
     def _act(self, lease: lease.Lease, state: lease.DesiredState) -> dict[str, Any] | None:
-        """Grant or revoke; the connection of a grant, as it is stored."""
+        """Grant or revoke the access of a pair at the target.
+
+        :returns: connection of a grant, in the form in which it is stored; None after a revocation
+        """
         telemetry = self.backend.telemetry
         with _uncertain(lease):
             if state.volume is not None and state.grant is not None:
@@ -179,10 +196,10 @@ class Converger:
                     export = self.backend.export_of(state.volume)
                 lease.check()
                 with telemetry.attaching('grant'):
-                    made = self._target.grant(export, state.grant)
+                    reported = self._target.grant(export, state.grant)
                 log.step(LOG, 'Initiator access granted', volume_id=lease.volume_id,
                          initiator=lease.initiator, mode=state.grant.mode)
-                return self.backend.for_consumer(made, export, state.volume).to_dict()
+                return self.backend.for_consumer(reported, export, state.volume).to_dict()
             lease.check()
             with telemetry.detaching('revoke'):
                 self._target.revoke(lease.volume_id, lease.initiator)
@@ -206,11 +223,12 @@ class Converger:
 
     def _give_up(self, lease: lease.Lease, intent: Intent, row: records.Attachment,
                  refusal: errors.BackendRefused) -> None:
-        """Record a refusal, and undo what others have done on account of the intent meanwhile.
+        """Record a refusal, and restore the desired state that holds without the intent.
 
-        :raises BackendUncertain: the row cannot say again that its host is granted
+        :raises BackendUncertain: if access of the host could not be restored
         """
-        # It would be taken at its word, and others may have revoked its host.
+        # If the row is to return to a state with a grant, the grant must exist first, because
+        # consumers rely on the row and others may have revoked the access meanwhile.
         if _stays(intent, row) and not self._once_more(lease, row.id):
             raise errors.BackendUncertain(
                 reason=f'{refusal}; access of the host could not be restored') from refusal
@@ -219,7 +237,7 @@ class Converger:
 
     def _record_refusal(self, intent: Intent, row: records.Attachment,
                         refusal: errors.BackendRefused) -> None:
-        """In the row, and as a message to the user; one that has moved on is left alone."""
+        """Record a refusal in the row and as a message to the user, unless the row has changed."""
         LOG.warning('Failed to connect or disconnect attachment, backend refused%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, initiator=row.initiator,
             generation=row.generation))
@@ -234,7 +252,7 @@ class Converger:
                         attachment_lifecycle.FAILURES[row.state], row.volume_id, str(refusal))
 
     def _once_more(self, lease: lease.Lease, also: str | None = None) -> bool:
-        """Whether it was done; what cannot be done is left to the next comparison."""
+        """Return True if the pair converged; a failed pair is retried by the next repair pass."""
         try:
             self._act(lease, self._desired(lease, also))
             lease.check()
@@ -246,20 +264,24 @@ class Converger:
 
 
 def _stays(intent: Intent, row: records.Attachment) -> bool:
-    """Whether a row that is refused to go will say again that its host is granted."""
+    """Return True if a row whose disconnection is refused returns to a state with a grant."""
     return row.state is _State.DISCONNECTING and attachment_lifecycle.next_state(
         row.state, _refusal(intent, row), row.previous_state) in attachment_lifecycle.GRANTED
 
 
 def _refusal(intent: Intent, row: records.Attachment) -> attachment_lifecycle.Event:
-    # Nothing would show that a reservation has failed: it stays as it is.
+    # Lists do not show a legacy reservation, so no client would see that it has failed. Its row
+    # returns to the former state instead.
     return attachment_lifecycle.refusal(row.state, row.previous_state,
                                         intent.awaited or row.legacy_reservation)
 
 
 @contextlib.contextmanager
 def _uncertain(lease: lease.Lease) -> Iterator[None]:
-    """Any error but the backend's own leaves open how far it came."""
+    """Convert every error that is not a BackendError to BackendUncertain.
+
+    Such an error leaves open how much of the call was carried out.
+    """
     try:
         yield
     except errors.BackendError:

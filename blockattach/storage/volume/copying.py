@@ -1,4 +1,4 @@
-"""A volume's bytes on another backend: copied, and compared by a checksum."""
+"""Copy of the data of a volume to another backend, verified by a checksum."""
 import contextlib
 
 from blockattach.platform import disks
@@ -11,12 +11,14 @@ from blockattach.storage.volume import backends
 
 def copy_volume(source: backends.KeptBackend, volume: records.Volume,
                 target: backends.KeptBackend, copy: records.Volume, copied: base.Copied) -> None:
-    """Give a volume that was just made there the bytes that it has here, which are only read.
+    """Copy the data of a volume to a new, empty volume on another backend.
 
-    :param copy: the same as it will be there
-    :param copied: called after each piece that is read, here and there
-    :raises BackendRefused: one side has no such volume, or the two are not alike in the end
-    :raises OSError: it cannot be read or written
+    :param copy: the volume as it will be on the target backend
+    :param copied: called with the length of each piece that is read, from the source and, for the
+        verification, from the copy
+    :raises BackendRefused: if the volume or its copy does not exist, or if their data differs in
+        the end
+    :raises OSError: if the data cannot be read or written
     """
     with contextlib.closing(source.disk(volume)) as here, \
             contextlib.closing(target.disk(copy, writes=True)) as there:
@@ -35,8 +37,8 @@ def copy_volume(source: backends.KeptBackend, volume: records.Volume,
 
 
 def _digest(disk: disks.Disk, copied: base.Copied) -> bytes:
-    found = disks.Digest()
+    digest = disks.Digest()
     for offset, piece in disk.pieces():
-        found.add(offset, piece)
+        digest.add(offset, piece)
         copied(len(piece))
-    return found.value()
+    return digest.value()

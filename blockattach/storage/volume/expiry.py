@@ -1,8 +1,8 @@
-"""End expired attachments, whose consumers never came back.
+"""Expiry of attachments whose consumers never came back.
 
-Run by the manager of the volume. Each attachment is judged by one process at a time, and ended
-by the verb that ends it always, at the generation that was judged: one that has moved since, for
-instance because its connector came after all, is left alone.
+The volume manager runs the expiry. One process at a time decides about an attachment. An expired
+attachment is deleted by the usual operation, at the generation that was examined. An attachment
+that has changed since is kept, for instance because its consumer has sent the connector after all.
 """
 import dataclasses
 from collections.abc import Callable
@@ -25,31 +25,32 @@ from blockattach.storage.volume import manager as managers
 LOG = oslo_log.getLogger(__name__)
 
 Ask = Callable[[str, str], expiry_rule.Server]
-"""Of a server and a volume; raises NovaUnavailable."""
+"""Function that asks Nova about a server id and a volume id. Raises NovaUnavailable."""
 
 _Event = attachment_lifecycle.Event
 _Outcome = expiry_rule.Outcome
 _NOTED = 1000
 _JUDGED = 100
 _AGAIN_SECONDS = 60.0
-# So many answers in a row that are none, and the rest is not asked for now.
+# Consecutive failures after which a pass ends, because Nova or the target is probably down.
 _FAILURES = 3
 _MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
 
 
 class Expirer:
-    """One backend's attachments that wait."""
+    """Expiry of the waiting attachments of one backend."""
 
     def __init__(self, database: storage_db.Database, manager: managers.VolumeManager,
                  limits: waits.Limits, ask: Ask | None,
                  telemetry: acts.Telemetry | None = None, *,
                  nova: expiry_rule.Nova = expiry_rule.Nova.NONE,
                  detach_seconds: float = 0) -> None:
-        """
-        :param limits: none: attachments may wait without end
-        :param ask: asks Nova
-        :param nova: what there is where no Nova can be asked
-        :param detach_seconds: how long an announced detach may take to begin; 0: without end
+        """Create the expiry of one backend.
+
+        :param limits: longest waits; attachments never expire if empty
+        :param ask: function that asks Nova; None if this process cannot
+        :param nova: what is known about Nova if ``ask`` is None
+        :param detach_seconds: seconds within which an announced detach must start; 0 for no limit
         """
         self._telemetry = telemetry or acts.Telemetry()
         self._database = database
@@ -61,7 +62,7 @@ class Expirer:
         self._detach_seconds = detach_seconds
 
     def look(self) -> int:
-        """One pass; returns how many attachments were ended."""
+        """Run one pass, and return the number of deleted attachments."""
         if self._detach_seconds:
             for volume_id in detaches.lapse(self._database, self._host, self._detach_seconds):
                 LOG.warning('Rolling back announced detach, not started in time%s',
@@ -92,10 +93,10 @@ class Expirer:
         return ended
 
     def _is_abandoned(self, row: records.Attachment) -> bool:
-        """What the rule says of the row.
+        """Return True if an attachment has expired by the expiry rule.
 
-        :raises NovaUnavailable: Nova would have to be asked, and does not answer
-        :raises BackendError: the target does not report its sessions
+        :raises NovaUnavailable: if the rule depends on Nova, and Nova does not answer
+        :raises BackendError: if the target does not report its sessions
         """
         facts = expiry_rule.Facts(
             row.id, row.instance_uuid, self._nova,
@@ -109,7 +110,10 @@ class Expirer:
         return decided.outcome is _Outcome.ABANDONED
 
     def _is_ended(self, row: records.Attachment) -> bool:
-        """End one; what fails comes again when it has waited for so long once more."""
+        """Delete an expired attachment, and return True on success.
+
+        A failed deletion is retried when the attachment has waited for the same time again.
+        """
         try:
             self._end(row)
         except _MOVED_ON:

@@ -1,4 +1,4 @@
-"""Make volumes larger on one backend."""
+"""Work on a backend that extends volumes."""
 import dataclasses
 
 from blockattach.platform import context
@@ -12,7 +12,7 @@ from blockattach.storage.work import verbs
 
 
 class ExtendWork:
-    """The act that follows a request for a larger volume."""
+    """Handler of the work of extend requests."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -23,10 +23,10 @@ class ExtendWork:
     @verbs.work(
         'volume.extend', deadline='create_seconds')
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Make a volume larger, first on the store, then for its hosts."""
+        """Extend a volume on the store, then make its new size visible to its hosts."""
         with self._leases.alone(claim.resource_id):
-            found = volume_queries.claimed(self._database, claim)
-            volume, new_size = found.volume, int(found.progress['new_size'])
+            item = volume_queries.claimed(self._database, claim)
+            volume, new_size = item.volume, int(item.progress['new_size'])
             if volume.lowest_rank is not None and not self._backend.resizes_live:
                 raise verbs.Failed('hosts would not see the new size until the volume is '
                                    'detached and attached again')

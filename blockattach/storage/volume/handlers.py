@@ -1,4 +1,4 @@
-"""The list of all handlers of work on a backend: their methods do the verbs they declare."""
+"""List of all handlers of work on a backend, whose methods declare their verbs."""
 from blockattach.storage.volume import extend_work
 from blockattach.storage.volume import image_work
 from blockattach.storage.volume import manage_snapshot_work

@@ -1,8 +1,9 @@
-"""Images that a backend keeps as volumes, so that further volumes of them are cloned.
+"""Image cache of a backend: images kept as volumes, from which further volumes are cloned.
 
-Nothing here makes a volume of a user fail: where a step does, the image is downloaded as ever. The
-volume of a cached image is filled after the user's, from what was downloaded for that one. It is
-work of its own, which another process goes on with by a download.
+A failure of the cache never makes a volume of a user fail. The image is then downloaded as without
+a cache. The volume of a cached image is filled after that of the user, from the same download.
+Filling it is a separate work item. If another process takes that work over, it downloads the image
+itself.
 """
 import dataclasses
 from collections.abc import Callable
@@ -29,61 +30,68 @@ if TYPE_CHECKING:
 LOG = oslo_log.getLogger(__name__)
 
 _KEPT = 'kept'
-"""What the progress of the work on the volume of a cached image calls where its bytes are."""
+"""Key of the path of the downloaded image, in the progress of the work that fills the volume of a
+cached image."""
 
 
 class Kept(NamedTuple):
-    """A volume that was filled from an image, and the bytes that it was filled with."""
+    """Work item whose volume was filled from an image, and the downloaded image in raw form."""
 
-    found: volume_queries.AtWork
+    item: volume_queries.AtWork
     disk: 'moving.Kept'
 
 
 class ImageCache:
-    """Of one backend."""
+    """Image cache of one backend."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
         self._backend = context.backend
         self._settings = context.cache
 
-    def clone(self, found: volume_queries.AtWork,
+    def clone(self, item: volume_queries.AtWork,
               copied: Callable[[int], None]) -> volume_queries.AtWork:
-        """Make a volume of the cached volume of its image, if that can be.
+        """Create a volume by cloning the cached volume of its image, if possible.
 
         :param copied: see `blockattach.storage.drivers.base.Clone`
-        :returns: the volume, with what it is made of; without, it is to be made and downloaded,
-            whatever an earlier attempt was going to make it of
+        :returns: the work item, with the source of the clone as ``volume.source_volid``. If this
+            is None, nothing was created and the image must be downloaded, even if an earlier
+            attempt has chosen a source.
+        :raises verbs.Left: if this process ends before the copy is finished
+        :raises StaleGeneration: if another process has taken the work over
         """
-        source_id = found.volume.source_volid
+        source_id = item.volume.source_volid
         try:
-            source_id = source_id or self._hold(found)
+            source_id = source_id or self._hold(item)
             if source_id is None:
-                return found
+                return item
             failpoints.point('volume.image_cache.before_clone')
-            self._backend.clone(volume_queries.get_bare(self._database, source_id), found.volume,
+            self._backend.clone(volume_queries.get_bare(self._database, source_id), item.volume,
                                 copied)
         except (verbs.Left, errors.StaleGeneration):
             raise
         except Exception as exc:
             LOG.warning('Failed to create volume from cached image, downloading%s', log.fields(
-                volume_id=found.volume.id, source_volid=source_id, reason=exc),
+                volume_id=item.volume.id, source_volid=source_id, reason=exc),
                 exc_info=not errors.is_known(exc))
-            cached_images.release(self._database, found.claim)
+            cached_images.release(self._database, item.claim)
             if source_id is not None and type(exc) is errors.BackendRefused:
                 self._remove(source_id)
-            return _made_of(found, None)
+            return _made_of(item, None)
         failpoints.point('volume.image_cache.after_clone')
         self._backend.telemetry.image_cache(self._backend.name, 'hit')
-        return _made_of(found, source_id)
+        return _made_of(item, source_id)
 
-    def keeps(self, found: volume_queries.AtWork) -> bool:
-        """Whether the image that a volume is filled from shall be cached."""
-        return (self._settings is not None and _KEPT not in found.progress
-                and image_cache.is_cacheable(volume_images.about(found), found.volume))
+    def keeps(self, item: volume_queries.AtWork) -> bool:
+        """Return True if the image from which a volume is filled is to be cached."""
+        return (self._settings is not None and _KEPT not in item.progress
+                and image_cache.is_cacheable(volume_images.about(item), item.volume))
 
     def begin(self, kept: Kept) -> records.Claim | None:
-        """A volume is filled: let its image be cached, if it is not; the claim of what that takes.
+        """Start to cache the image from which a volume was filled, unless it is cached already.
+
+        :returns: claim of the work that fills the volume of the cached image; None if the image is
+            not cached
         """
         claim = None
         try:
@@ -91,45 +99,47 @@ class ImageCache:
             claim = self._begin(kept)
         except Exception as exc:
             LOG.warning('Failed to cache image%s', log.fields(
-                image_id=volume_images.about(kept.found).id, reason=exc),
+                image_id=volume_images.about(kept.item).id, reason=exc),
                 exc_info=not errors.is_known(exc))
         if claim is None:
             kept.disk.drop()
         return claim
 
-    def kept(self, found: volume_queries.AtWork) -> str | None:
-        """Where the bytes for the volume of a cached image were kept, which is yet to be made.
-        None: it is another volume.
+    def kept(self, item: volume_queries.AtWork) -> str | None:
+        """Return the path of the downloaded image for the volume of a cached image.
+
+        :returns: None if the volume is not that of a cached image
         """
-        return found.progress.get(_KEPT)
+        return item.progress.get(_KEPT)
 
     def failed(self, claim: records.Claim) -> bool:
-        """Delete the volume of a cached image that cannot be filled; False: it is another volume.
+        """Start to delete the volume of a cached image that cannot be filled.
 
-        :raises StaleGeneration: another process has taken the work over
+        :returns: False if the volume is not that of a cached image, or cannot be deleted now
+        :raises StaleGeneration: if another process has taken the work over
         """
-        goes = cached_images.failed(self._database, claim, 0)
-        if goes:
+        is_deleted = cached_images.failed(self._database, claim, 0)
+        if is_deleted:
             LOG.warning('Failed to cache image%s', log.fields(volume_id=claim.resource_id))
-        return goes
+        return is_deleted
 
-    def _hold(self, found: volume_queries.AtWork) -> str | None:
-        image = volume_images.about(found)
-        # After an earlier attempt the volume may be there, without bytes, and a clone would leave
-        # it so.
-        if self._settings is None or found.attempts > 1 \
-                or not image_cache.is_cacheable(image, found.volume):
+    def _hold(self, item: volume_queries.AtWork) -> str | None:
+        image = volume_images.about(item)
+        # An earlier attempt may have created the volume without data, and a clone would leave an
+        # existing volume as it is.
+        if self._settings is None or item.attempts > 1 \
+                or not image_cache.is_cacheable(image, item.volume):
             return None
-        source_id = cached_images.hold(self._database, found.claim, found.volume, image)
+        source_id = cached_images.hold(self._database, item.claim, item.volume, image)
         if source_id is None:
             LOG.info('Image not cached, downloading%s', log.fields(
-                volume_id=found.volume.id, image_id=image.id))
+                volume_id=item.volume.id, image_id=image.id))
             self._backend.telemetry.image_cache(self._backend.name, 'miss')
         return source_id
 
     def _begin(self, kept: Kept) -> records.Claim | None:
-        settings, volume, owner = self._settings, kept.found.volume, kept.found.claim.owner
-        image = volume_images.about(kept.found)
+        settings, volume, owner = self._settings, kept.item.volume, kept.item.claim.owner
+        image = volume_images.about(kept.item)
         assert settings is not None and owner is not None
         gone = image_cache.replaced(cached_images.on_host(self._database, volume.host), image,
                                     kept.disk.size_gb, settings.bounds)
@@ -139,7 +149,7 @@ class ImageCache:
             if entry.intact:
                 self._remove(entry.volume_id)
             else:
-                # Somebody has made use of it, and may need it still.
+                # Somebody has used the cached volume in another way and may still need it.
                 cached_images.forget(self._database, entry.volume_id)
         failpoints.point('volume.image_cache.after_evict')
         draft = cached_images.Draft(
@@ -153,7 +163,8 @@ class ImageCache:
         return claim
 
     def _remove(self, volume_id: str) -> None:
-        """Begin to remove the volume of a cached image, unless one is being made of it."""
+        """Start to delete the volume of a cached image, unless a volume is being cloned from it.
+        """
         try:
             volumes.start_delete(
                 self._database, volume_queries.get_bare(self._database, volume_id), 0)
@@ -164,6 +175,6 @@ class ImageCache:
         self._backend.telemetry.image_cache(self._backend.name, 'evicted')
 
 
-def _made_of(found: volume_queries.AtWork, source_id: str | None) -> volume_queries.AtWork:
+def _made_of(item: volume_queries.AtWork, source_id: str | None) -> volume_queries.AtWork:
     return dataclasses.replace(
-        found, volume=dataclasses.replace(found.volume, source_volid=source_id))
+        item, volume=dataclasses.replace(item.volume, source_volid=source_id))

@@ -1,4 +1,4 @@
-"""Fill volumes from images and upload them as images: acts that go on after the answer."""
+"""Work on a backend that fills volumes from images and uploads volumes as images."""
 import contextlib
 import functools
 from collections.abc import Callable
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 LOG = oslo_log.getLogger(__name__)
 
 _STEP = 5
-"""Percent between two notes of how far an act is."""
+"""Percent between two records of the progress of a work item."""
 _ATTEMPTS = 3
-"""After so many an act ends that may succeed at last: its user should learn that it does not."""
+"""Number of attempts after which work with a temporary error fails. More attempts might succeed,
+but the user would have to wait too long for an error."""
 _SURE = (errors.ImageNotFound, errors.ImageUnacceptable, errors.ImageRefused,
          errors.ConversionFailed, errors.GlanceMissing, errors.BackendRefused)
-"""What a repeat does not change."""
+"""Permanent errors, for which an attempt is not repeated."""
 _UNSURE = (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError)
 _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
     errors.ImageTooLarge: messages.IMAGE_TOO_LARGE,
@@ -39,7 +40,7 @@ _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
 
 
 class ImageWork:
-    """The acts on the volumes of one backend that have to do with images."""
+    """Handlers of the work of one backend that downloads and uploads images."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -51,103 +52,110 @@ class ImageWork:
         self._reimaged = context.reimaged
 
     def _cache_image(self, claim: records.Claim,
-                     made: image_cache.Kept | None) -> records.Claim | None:
-        return None if made is None else self._cache.begin(made)
+                     kept: image_cache.Kept | None) -> records.Claim | None:
+        return None if kept is None else self._cache.begin(kept)
 
     @verbs.work('volume.download', deadline='create_seconds',
                 done=_cache_image,
                 failed=lambda self, claim, say: self._cache.failed(claim),
-                undo=lambda self, made: made.disk.drop())
+                undo=lambda self, kept: kept.disk.drop())
     def download(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """Fill a new volume."""
+        """Fill a new volume from its image."""
         return self._slowly(claim, self._fill, _MESSAGES)
 
     def _then_say_so(self, caller: context.RequestContext, claim: records.Claim,
-                     made: object) -> None:
+                     result: object) -> None:
         self._reimaged(claim.resource_id, False)
 
-    def _notify_server(self, claim: records.Claim, made: object) -> None:
+    def _notify_server(self, claim: records.Claim, result: object) -> None:
         failpoints.point('volume.images.before_event')
         self._reimaged(claim.resource_id, True)
 
     @verbs.work('volume.reimage', deadline='create_seconds',
                 done=_notify_server, then=_then_say_so)
     def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """Give a volume the bytes of another image, and nothing of those that it had."""
+        """Replace all data of a volume with that of another image."""
         return self._slowly(claim, self._refill, {})
 
     @verbs.work('volume.upload', deadline='create_seconds')
     def upload(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """Give an image the bytes of a volume; an image that cannot have them goes."""
+        """Upload the data of a volume to an image, which is deleted if the upload fails."""
         return self._slowly(claim, self._upload, {}, shared=True)
 
     def _slowly(self, claim: records.Claim, act: Callable[[volume_queries.AtWork], object],
                 texts: Mapping[type[errors.BlockattachError], messages.Text],
                 shared: bool = False) -> verbs.TakesLong:
-        """Act, by and by; what fails for good, or too often, is `verbs.Failed`.
+        """Return the long part of a work item.
 
-        :param texts: the message to the user by error, where it is not the verb's
-        :param shared: other threads may act on the volume
+        The long part raises `verbs.Failed` after a permanent error, or after a temporary error in
+        the last attempt.
+
+        :param act: function that does the work
+        :param texts: messages to the user by class of the error, instead of that of the verb
+        :param shared: True if other threads may act on the volume meanwhile
         """
         def rest() -> object:
-            found = volume_queries.claimed(self._database, claim)
+            item = volume_queries.claimed(self._database, claim)
             try:
-                # A volume that is uploaded may be in use: others act on it meanwhile.
+                # An uploaded volume may be in use, so other threads may act on it meanwhile.
                 with contextlib.nullcontext() if shared else self._leases.alone(
-                        claim.resource_id), self._backend.disk_errors(found.volume):
-                    return act(found)
+                        claim.resource_id), self._backend.disk_errors(item.volume):
+                    return act(item)
             except _SURE as exc:
                 text = next((text for kind, text in texts.items() if isinstance(exc, kind)), None)
                 raise verbs.Failed(str(exc), message=text) from exc
             except _UNSURE as exc:
-                if found.attempts >= _ATTEMPTS:
+                if item.attempts >= _ATTEMPTS:
                     raise verbs.Failed(str(exc)) from exc
                 raise errors.BackendUncertain(reason=str(exc)) from exc
         return verbs.TakesLong(rest)
 
-    def _refill(self, found: volume_queries.AtWork) -> None:
-        volume = found.volume
+    def _refill(self, item: volume_queries.AtWork) -> None:
+        volume = item.volume
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
         self._moving().clear(self._disk(volume, True), volume.size_gb,
-                             self._copied(found.claim))
-        self._bring(found)
+                             self._copied(item.claim))
+        self._bring(item)
 
-    def _fill(self, found: volume_queries.AtWork) -> image_cache.Kept | None:
-        path = self._cache.kept(found)
+    def _fill(self, item: volume_queries.AtWork) -> image_cache.Kept | None:
+        path = self._cache.kept(item)
         if path is not None and self._moving().fill_kept(
-                path, functools.partial(self._make, found.volume), self._note(found.claim),
-                self._copied(found.claim)):
+                path, functools.partial(self._make, item.volume), self._note(item.claim),
+                self._copied(item.claim)):
             return None
-        kept = self._bring(found, self._cache.keeps(found))
-        return None if kept is None else image_cache.Kept(found, kept)
+        kept = self._bring(item, self._cache.keeps(item))
+        return None if kept is None else image_cache.Kept(item, kept)
 
-    def _bring(self, found: volume_queries.AtWork, keep: bool = False) -> 'moving.Kept | None':
-        volume = found.volume
+    def _bring(self, item: volume_queries.AtWork, keep: bool = False) -> 'moving.Kept | None':
+        volume = item.volume
         failpoints.point('volume.images.before_fill')
         kept = self._moving().fill(
-            volume.id, volume_images.about(found), self._disk(volume, True), volume.size_gb,
-            self._note(found.claim), self._copied(found.claim), keep)
+            volume.id, volume_images.about(item), self._disk(volume, True), volume.size_gb,
+            self._note(item.claim), self._copied(item.claim), keep)
         failpoints.point('volume.images.after_fill')
         return kept
 
-    def _upload(self, found: volume_queries.AtWork) -> None:
+    def _upload(self, item: volume_queries.AtWork) -> None:
         try:
-            with self._backend.disk_errors(found.volume):
-                self._give_bytes(found)
+            with self._backend.disk_errors(item.volume):
+                self._give_bytes(item)
         except (*_SURE, *_UNSURE) as exc:
-            if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:
-                self._discard(found)
+            if isinstance(exc, _SURE) or item.attempts >= _ATTEMPTS:
+                self._discard(item)
             raise
         except errors.StaleGeneration:
-            if not volume_images.is_uploading(self._database, found.volume.id):
-                self._discard(found)
+            if not volume_images.is_uploading(self._database, item.volume.id):
+                self._discard(item)
             raise
 
-    def _give_bytes(self, found: volume_queries.AtWork) -> None:
-        """A repeat finds what an earlier attempt has uploaded."""
-        mover, volume, image = self._moving(), found.volume, volume_images.about(found)
-        expected = volume_images.uploaded_size(found)
+    def _give_bytes(self, item: volume_queries.AtWork) -> None:
+        """Upload the data of a volume, unless an earlier attempt has done so.
+
+        :raises ImageRefused: if Glance has stored another number of bytes than were sent
+        """
+        mover, volume, image = self._moving(), item.volume, volume_images.about(item)
+        expected = volume_images.uploaded_size(item)
         now = mover.glance.show(image.id)
         if now.status == 'queued':
             failpoints.point('volume.images.before_upload')
@@ -155,10 +163,10 @@ class ImageWork:
 
             def sized(size: int) -> None:
                 sizes.append(size)
-                volume_images.note_uploaded(self._database, found.claim, size)
+                volume_images.note_uploaded(self._database, item.claim, size)
 
             mover.upload(volume.id, image, self._disk(volume, False), volume.size_gb,
-                         self._note(found.claim), self._copied(found.claim), sized)
+                         self._note(item.claim), self._copied(item.claim), sized)
             failpoints.point('volume.images.after_upload')
             now, expected = mover.glance.show(image.id), sizes[0]
         if now.status != 'active':
@@ -168,15 +176,18 @@ class ImageWork:
             raise errors.ImageRefused(
                 reason=f'{now.size} bytes were stored instead of {expected}')
 
-    def _discard(self, found: volume_queries.AtWork) -> None:
+    def _discard(self, item: volume_queries.AtWork) -> None:
         try:
-            self._moving().glance.delete(volume_images.about(found).id)
+            self._moving().glance.delete(volume_images.about(item).id)
         except (errors.GlanceMissing, errors.GlanceUnavailable, errors.ImageRefused) as exc:
             LOG.warning('Failed to delete incomplete image%s', log.fields(
-                volume_id=found.volume.id, image_id=volume_images.about(found).id, reason=exc))
+                volume_id=item.volume.id, image_id=volume_images.about(item).id, reason=exc))
 
     def _note(self, claim: records.Claim) -> 'moving.Note':
-        """Writes down how far it is; ends the act where the claim is lost."""
+        """Return a callback that records the progress of the work item.
+
+        The callback raises StaleGeneration once the claim is lost, which ends the work.
+        """
         last = -_STEP
 
         def note(percent: int) -> None:

@@ -1,8 +1,9 @@
-"""Leases: which thread may act now on a pair, an initiator of a volume, or on a volume as a whole.
+"""Leases on pairs, which are one volume and one initiator, and on whole volumes.
 
-Threads of one process exclude each other by names. Where several processes serve a backend, each
-also stores what it acts on (`db.attachments.leases`). A process that serves its backend alone
-stores nothing, and waits while a command has stored a lease (`Leases.desired_state`).
+A thread acts on a pair or a volume only while it holds the lease. Threads of one process exclude
+each other in memory. If several processes serve a backend, each process also stores its leases in
+the database (`db.attachments.leases`). A process that serves its backend alone stores no leases,
+but waits while a command of an operator has stored one (`Leases.desired_state`).
 """
 import collections
 import contextlib
@@ -30,33 +31,39 @@ _LAST_REST = 0.25
 
 
 class Lease:
-    """The right to act on a pair or a volume, until it is released or its deadline has passed."""
+    """Lease on a pair or a volume, until it is released or its deadline has passed.
+
+    :ivar stored: lease in the database; None if no other process serves the backend
+    :ivar giving_back: function that releases the lease in the transaction that records its act
+    :ivar released: True if the lease was released together with the record of its act
+    :ivar lost: True if the database has reported that another process holds the lease
+    :ivar ends: end of the lease on the monotonic clock, earlier than the deadline in the database;
+        None for a lease that is not stored
+    """
 
     def __init__(self, clock: clocks.Clock, until: float, volume_id: str, initiator: str,
                  stored: leases.Lease | None) -> None:
-        """
-        :param until: how long another process's lease is waited for, on the monotonic clock
-        :param stored: None: no other process serves the backend
+        """Create a lease that is not acquired yet.
+
+        :param until: time on the monotonic clock until which to wait for the lease of another
+            process
+        :param stored: see the class
         """
         self.volume_id = volume_id
         self.initiator = initiator
         self.stored = stored
         self.giving_back = None if stored is None else leases.giving_back(stored)
-        """What gives it back in the transaction that records the act."""
         self.released = False
-        """Whether it was given back with the record of the act."""
         self.lost = False
-        """Whether the database has said that another process has it."""
         self.ends: float | None = None
-        """Earlier than the deadline in the database; None: without end."""
         self._clock = clock
         self._until = until
         self._rest = _FIRST_REST
 
     def check(self) -> None:
-        """Right before the backend is touched.
+        """Check that the lease is still valid, right before and after a call of the backend.
 
-        :raises BackendUncertain: the deadline has passed: others may have acted meanwhile
+        :raises BackendUncertain: if the deadline has passed, so that others may have acted
         """
         if self.is_late():
             raise errors.BackendUncertain(
@@ -64,15 +71,15 @@ class Lease:
                        f'finished')
 
     def is_late(self) -> bool:
-        """Whether another process may act there by now."""
+        """Return True if the lease has expired or is lost, so that another process may act."""
         if self.released or self.ends is None:
             return False
         return self.lost or self._clock.monotonic() >= self.ends
 
     def wait(self) -> None:
-        """Rest before another look at another process's lease, each time twice as long.
+        """Sleep before the next attempt to acquire the lease, each time twice as long.
 
-        :raises BackendUncertain: it was waited for long enough
+        :raises BackendUncertain: if the time to wait is over
         """
         remaining = self._until - self._clock.monotonic()
         if remaining <= 0:
@@ -83,17 +90,18 @@ class Lease:
 
 
 class Leases:
-    """Those of one process instance."""
+    """Leases of one process instance on the volumes of one backend."""
 
     def __init__(self, database: storage_db.Database, address: str, owner: str, seconds: float,
                  cluster: bool = False, clock: clocks.Clock | None = None,
                  waiting: threads.Threads | None = None) -> None:
-        """
-        :param address: the ``host@backend`` that is served
-        :param owner: as `blockattach.storage.db.attachments.leases.owner_of` makes it
-        :param seconds: how long an act on a pair may take, by the database's clock
-        :param cluster: other processes act on the same backend
-        :param waiting: how threads of this process wait for each other
+        """Create the leases of a process instance.
+
+        :param address: the served ``host@backend``
+        :param owner: name from `blockattach.storage.db.attachments.leases.owner_of`
+        :param seconds: time in seconds after which a lease expires, by the clock of the database
+        :param cluster: True if other processes serve the same backend
+        :param waiting: locks and conditions for threads of this process
         """
         self.owner = owner
         self._address = address
@@ -106,9 +114,9 @@ class Leases:
     @contextlib.contextmanager
     def pair(self, volume_id: str, initiator: str,
              caller: context.RequestContext | None = None) -> Iterator[Lease]:
-        """Wait for the lease of a pair, as long as the caller does.
+        """Wait for the lease of a pair, but no longer than the caller waits, and hold it.
 
-        :raises BackendUncertain: another thread or process acts there all the time
+        :raises BackendUncertain: if another process holds a conflicting lease all the time
         """
         with (self._names.held_by(volume_id, initiator),
               self._lease(volume_id, initiator, self._until(caller)) as lease):
@@ -117,7 +125,7 @@ class Leases:
 
     @contextlib.contextmanager
     def try_pair(self, volume_id: str, initiator: str) -> Iterator[Lease | None]:
-        """The lease of a pair if it is free; None: another one acts there."""
+        """Hold the lease of a pair if it is free, or yield None if it is not."""
         if self.is_held(volume_id, initiator):
             yield None
             return
@@ -127,10 +135,10 @@ class Leases:
 
     @contextlib.contextmanager
     def volume(self, volume_id: str, wait: bool = True) -> Iterator[Lease | None]:
-        """The lease of a volume as a whole: no pair of it is acted on meanwhile.
+        """Hold the lease of a whole volume, which excludes the leases of all its pairs.
 
-        :param wait: until others have ended what they are at
-        :returns: None: another thread or process acts there
+        :param wait: True to wait until other processes have released their leases
+        :returns: the lease, or None if another process holds a conflicting lease
         """
         with self.alone(volume_id):
             until = self._until() if wait else self._clock.monotonic()
@@ -143,21 +151,22 @@ class Leases:
                 yield lease
 
     def alone(self, volume_id: str) -> contextlib.AbstractContextManager[None]:
-        """Exclude the other threads of this process from a volume as a whole, and no others."""
+        """Exclude the other threads of this process, but no other processes, from a volume."""
         return self._names.held_by(volume_id, leases.WHOLE)
 
     def is_held(self, volume_id: str, initiator: str) -> bool:
-        """Whether a thread of this process acts on a pair, or waits to."""
+        """Return True if a thread of this process holds or waits for the lease of a pair."""
         return self._names.is_asked_for(volume_id, initiator)
 
     def held(self) -> list[str]:
-        """What threads of this process act on: pairs, and volumes as a whole."""
+        """Return descriptions of the pairs and volumes on which threads of this process act."""
         return self._names.held()
 
     def leave(self) -> None:
-        """Let others of the cluster go on at once with what this instance has not ended.
+        """Release all leases of this process instance, so that other processes can continue.
 
-        Nothing of it may touch the backend any more. What cannot be released ends at its deadline.
+        No thread of this process may call the backend any more. A lease that cannot be released
+        expires at its deadline.
         """
         if not self._cluster:
             return
@@ -171,14 +180,15 @@ class Leases:
                      log.fields(owner=self.owner, rows=rows))
 
     def desired_state(self, lease: Lease, also: str | None = None) -> DesiredState:
-        """What the rows of a pair want now, once no other process has a lease where this one
-        stores none.
+        """Return the desired state of a pair.
 
-        The intent is in the row already, and a process that stores a lease looks for intents then:
-        at least one of the two sees the other.
+        If this process stores no leases, the method first waits until no other process holds a
+        lease on the pair. This is safe although this process stores nothing. The intent is already
+        in the row, and a process that has stored a lease then reads the intents. At least one of
+        the two processes therefore notices the other.
 
-        :param also: a row that wants its host granted, whatever its state says
-        :raises BackendUncertain: another process has it all the time
+        :param also: id of a row that counts as one that needs a grant, whatever its state
+        :raises BackendUncertain: if another process holds the lease all the time
         """
         while True:
             state = grants.desired_state(self._database, lease.volume_id, lease.initiator, also)
@@ -187,13 +197,16 @@ class Leases:
             lease.wait()
 
     def sweep(self) -> None:
-        """Remove leases of ended processes, long after their deadlines."""
+        """Delete stored leases of ended processes, long after their deadlines."""
         if self._cluster:
             leases.forget(self._database)
 
     @contextlib.contextmanager
     def _lease(self, volume_id: str, initiator: str, until: float) -> Iterator[Lease]:
-        """Not acquired yet; what was, and was not released with a record, is given back."""
+        """Yield a lease that is not acquired yet, and release it at the end if it was acquired.
+
+        A lease that was released together with the record of its act is not released again.
+        """
         stored = leases.Lease(volume_id, initiator, self.owner) if self._cluster else None
         lease = Lease(self._clock, until, volume_id, initiator, stored)
         try:
@@ -203,26 +216,33 @@ class Leases:
                 self._give_back(lease)
 
     def _acquire(self, lease: Lease) -> None:
-        """First the row, then a look for others: of two at once at least one sees the other.
+        """Store a lease, then check for conflicting leases of other processes.
 
-        :raises BackendUncertain: another process has it all the time
+        In this order, at least one of two concurrent processes notices the other.
+
+        :raises BackendUncertain: if another process holds a conflicting lease all the time
         """
         while lease.stored is not None:
-            # Before the database is asked: its deadline comes later than this.
+            # The time is taken before the statement, so that this end is earlier than the deadline
+            # in the database.
             ends = self._clock.monotonic() + self._seconds
             if leases.take(self._database, lease.stored, self._seconds):
                 lease.ends = ends
                 if not leases.is_excluded(self._database, lease.stored):
                     return
                 if lease.initiator != leases.WHOLE:
-                    # Pairs give way, or a volume would wait for them for ever.
+                    # Pairs yield to whole volumes. Otherwise a volume might wait for ever, because
+                    # there would always be a lease on one of its pairs.
                     leases.give_back(self._database, lease.stored)
                     lease.ends = None
             lease.wait()
 
     def _is_free(self, lease: Lease) -> bool:
-        """Acquire it now or never. A process that serves its backend alone stores no lease, so
-        one that does looks also for rows that are at work: they were written before any look.
+        """Acquire a lease without waiting, and return True on success.
+
+        A process that serves its backend alone stores no lease. A process that stores a lease
+        therefore also checks that no row of the pair is at work. This suffices, because such a row
+        is written before the other process looks for stored leases.
         """
         pair = lease.volume_id, lease.initiator
         if lease.stored is None:
@@ -234,7 +254,7 @@ class Leases:
         return pair not in attachment_queries.at_work(self._database, self._address)
 
     def _until(self, caller: context.RequestContext | None = None) -> float:
-        # A lease of a dead process is free after its deadline.
+        # The lease of a dead process is free after its deadline, so waiting longer is pointless.
         ends = self._clock.monotonic() + self._seconds + _LAST_REST
         if caller is None or caller.deadline is None:
             return ends
@@ -250,7 +270,10 @@ class Leases:
 
 
 class _Names:
-    """Among threads: a volume as a whole excludes its pairs, which go on side by side."""
+    """Locks of the threads of a process on pairs and whole volumes.
+
+    A whole volume excludes its pairs. Pairs of a volume do not exclude each other.
+    """
 
     def __init__(self, waiting: threads.Threads) -> None:
         self._changed = waiting.condition()
@@ -258,19 +281,19 @@ class _Names:
         self._asked: collections.Counter[tuple[str, str]] = collections.Counter()
 
     def is_asked_for(self, volume_id: str, initiator: str) -> bool:
-        """Whether a thread holds it, or waits for it."""
+        """Return True if a thread holds or waits for a pair or a whole volume."""
         with self._changed:
             return (volume_id, initiator) in self._asked
 
     def held(self) -> list[str]:
-        """What threads hold now."""
+        """Return descriptions of the pairs and whole volumes that threads hold."""
         with self._changed:
-            return [f'{volume_id} {initiator or "whole volume"}'
-                    for volume_id, found in self._held.items() for initiator in sorted(found)]
+            return [f'{volume_id} {initiator or "whole volume"}' for volume_id, initiators
+                    in self._held.items() for initiator in sorted(initiators)]
 
     @contextlib.contextmanager
     def held_by(self, volume_id: str, initiator: str) -> Iterator[None]:
-        """Hold one, once no thread holds what excludes it."""
+        """Hold a pair or a whole volume, after no thread holds anything that excludes it."""
         name = volume_id, initiator
         with self._changed:
             self._asked[name] += 1

@@ -1,4 +1,4 @@
-"""How the bytes of a new volume are made: empty, or those of what its row names."""
+"""Creation of the data of a new volume: empty, or from the source that its row names."""
 from blockattach.platform import errors
 from blockattach.storage.db.volumes import sources
 from blockattach.storage.db.volumes import volume_images
@@ -10,7 +10,7 @@ from blockattach.storage.volume import work_context
 
 
 class Maker:
-    """On the pools of one backend."""
+    """Creation of volumes in the pools of one backend."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -18,28 +18,30 @@ class Maker:
         self._copied = context.copied
         self._cache = image_cache.ImageCache(context)
 
-    def takes_long(self, found: volume_queries.AtWork) -> bool:
-        """Whether data may have to be copied, for minutes or hours."""
-        volume = found.volume
+    def takes_long(self, item: volume_queries.AtWork) -> bool:
+        """Return True if data may have to be copied, which takes minutes or hours."""
+        volume = item.volume
         copied = volume.snapshot_id is not None or volume.source_volid is not None
-        return copied or (volume_images.image_of(found.progress) is not None
-                          and self._cache.keeps(found))
+        return copied or (volume_images.image_of(item.progress) is not None
+                          and self._cache.keeps(item))
 
-    def make(self, found: volume_queries.AtWork) -> volume_queries.AtWork:
-        """Make its bytes; a repeat keeps what is there. What it is made of is only read.
+    def make(self, item: volume_queries.AtWork) -> volume_queries.AtWork:
+        """Create a volume on the backend, with the data of its source if it has one.
 
-        Where the claim is lost under which that is done, a copy ends early.
+        An existing volume is left as it is. The source is only read. If the claim of the work is
+        lost, a copy ends early.
 
-        :returns: the volume, with what it was made of
-        :raises BackendRefused: final; also where the source is gone, or the store cannot copy
-        :raises verbs.Left: this process ends before the copy
+        :returns: the work item, with the source that was used
+        :raises BackendRefused: if the backend refuses, the source no longer exists, or the store
+            cannot copy it; a repetition is pointless
+        :raises verbs.Left: if this process ends before the copy is finished
         """
-        volume = found.volume
-        copied = self._copied(found.claim)
+        volume = item.volume
+        copied = self._copied(item.claim)
         try:
-            if volume_images.image_of(found.progress) is not None:
-                found = self._cache.clone(found, copied)
-                if found.volume.source_volid is None:
+            if volume_images.image_of(item.progress) is not None:
+                item = self._cache.clone(item, copied)
+                if item.volume.source_volid is None:
                     self._backend.create(volume)
             elif volume.snapshot_id is not None:
                 snapshot = sources.snapshot(self._database, volume.snapshot_id)
@@ -53,13 +55,17 @@ class Maker:
         except errors.NotFound as exc:
             raise errors.BackendRefused(
                 reason=f'the source of volume {volume.id} no longer exists: {exc}') from exc
-        return found
+        return item
 
-    def made(self, made: volume_queries.AtWork) -> records.Claim | None:
-        """Its bytes are made; the claim of what comes next: to fill it from an image."""
-        claim = made.claim
-        if volume_images.image_of(made.progress) is not None:
-            if made.volume.source_volid is None:
+    def made(self, item: volume_queries.AtWork) -> records.Claim | None:
+        """Record that a volume was created on the backend.
+
+        :returns: claim of the next work item, which fills the volume from an image; None if the
+            volume is complete
+        """
+        claim = item.claim
+        if volume_images.image_of(item.progress) is not None:
+            if item.volume.source_volid is None:
                 return volume_images.begin_download(self._database, claim)
             volume_images.cloned(self._database, claim)
             return None

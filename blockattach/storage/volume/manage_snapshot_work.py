@@ -1,4 +1,4 @@
-"""Take over snapshots that lie on one backend already."""
+"""Work on a backend that takes over existing snapshots."""
 from blockattach.platform import context
 from blockattach.platform import failpoints
 from blockattach.storage.db.snapshots import managing as db_managing
@@ -9,7 +9,7 @@ from blockattach.storage.work import verbs
 
 
 class ManageSnapshotWork:
-    """The act on a snapshot that was made elsewhere. It removes no bytes."""
+    """Handler of the work of manage requests for snapshots. It never deletes data."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -19,10 +19,10 @@ class ManageSnapshotWork:
     @verbs.work(
         'snapshot.manage', deadline='create_seconds')
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Give something that lies on the pool the name of a snapshot."""
+        """Rename an existing snapshot on the backend to the name of the new snapshot."""
         with self._leases.alone(claim.resource_id):
-            found = db_managing.claimed(self._database, claim)
-            stored_names.check_unknown(self._database, found.reference, 'snapshot')
+            item = db_managing.claimed(self._database, claim)
+            stored_names.check_unknown(self._database, item.reference, 'snapshot')
             failpoints.point('volume.managing.before_manage_snapshot')
-            self._backend.manage_snapshot(found.reference, found.snapshot, found.volume)
+            self._backend.manage_snapshot(item.reference, item.snapshot, item.volume)
             failpoints.point('volume.managing.after_manage_snapshot')

@@ -1,4 +1,4 @@
-"""Take over what lies on one backend already, and leave it there again."""
+"""Work on a backend that takes over existing volumes, and releases volumes again."""
 import dataclasses
 
 from blockattach.platform import context
@@ -14,7 +14,7 @@ from blockattach.storage.work import verbs
 
 
 class ManageWork:
-    """The acts on volumes whose bytes were made elsewhere. None of them removes bytes."""
+    """Handlers of the work of manage and unmanage requests. They never delete data."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -24,25 +24,25 @@ class ManageWork:
     @verbs.work(
         'volume.manage', deadline='create_seconds')
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Give something that lies on the pool the name and the size of a volume."""
+        """Rename an existing volume on the backend, and extend it to whole GiB."""
         with self._leases.alone(claim.resource_id):
-            found = stored_names.claimed(self._database, claim)
-            size_gb = found.size_gb
+            item = stored_names.claimed(self._database, claim)
+            size_gb = item.size_gb
             if size_gb is None:
-                size_gb = self._look(found.reference)
+                size_gb = self._look(item.reference)
                 try:
                     db_managing.found(self._database, claim, size_gb)
                 except errors.QuotaExceeded as exc:
                     raise verbs.Failed(str(exc)) from exc
             failpoints.point('volume.managing.before_manage')
-            self._backend.manage(found.reference,
-                                 dataclasses.replace(found.volume, size_gb=size_gb))
+            self._backend.manage(item.reference,
+                                 dataclasses.replace(item.volume, size_gb=size_gb))
             failpoints.point('volume.managing.after_manage')
 
     @verbs.work(
         'volume.unmanage', deadline='create_seconds')
     def unmanage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Let no host reach a volume any more."""
+        """Remove the export of a volume, so that no host can reach it any more."""
         with self._leases.volume(claim.resource_id) as lease:
             volume = volume_queries.claimed(self._database, claim).volume
             if lease is None:
@@ -53,13 +53,13 @@ class ManageWork:
             failpoints.point('volume.managing.after_unexport')
 
     def _look(self, name: str) -> int:
-        """How many GiB what is called so has.
+        """Return the size of an existing volume in GiB, rounded up.
 
-        :raises verbs.Failed, BackendRefused: it cannot be managed
+        :raises verbs.Failed, BackendRefused: if the volume cannot be managed
         """
-        found = next((one for one in self._backend.manageable('volume') if one.name == name),
-                     None)
-        if found is None:
+        stored = next((item for item in self._backend.manageable('volume') if item.name == name),
+                      None)
+        if stored is None:
             raise verbs.Failed(f'volume {name} does not exist on the backend')
         stored_names.check_unknown(self._database, name, 'volume')
-        return managing.whole_gb(found.size_bytes)
+        return managing.whole_gb(stored.size_bytes)

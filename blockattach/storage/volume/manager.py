@@ -1,8 +1,8 @@
-"""The manager of one backend: what other processes ask of it, and what it resumes by itself.
+"""Volume manager of a backend, which serves RPC calls and resumes interrupted attachments.
 
-The intent is in a row before the backend is touched, always. An act on an attachment brings the
-row's pairs to what all their rows want (`blockattach.storage.volume.converge`); work on a volume
-is handed to the runner, and goes on after the answer.
+The intent is always written to a row before the backend is called. An operation on an attachment
+converges the pairs of its row (`blockattach.storage.volume.converge`). Work on a volume is handed
+to the runner, which continues after the RPC call has returned.
 """
 import dataclasses
 from collections.abc import Callable
@@ -34,12 +34,13 @@ _UNKNOWN = ('the request that created the attachment was interrupted, so no clie
 
 
 class VolumeManager(volume_rpc.VolumeInterface):
-    """The volumes and attachments of one ``host@backend``."""
+    """Manager of the volumes and attachments of one ``host@backend``."""
 
     def __init__(self, host: str, converger: converge.Converger, runner: runner.Runner,
                  lease_seconds: float, reconcile: Callable[[bool], Sequence[Any]]) -> None:
-        """
-        :param lease_seconds: how long the backend may take for a row that is resumed
+        """Create the manager of a backend.
+
+        :param lease_seconds: time in seconds that the backend may take for a resumed attachment
         :param reconcile: `blockattach.storage.volume.repair.OneShot.run` of this backend
         """
         self.host = host
@@ -53,22 +54,24 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                     generation: int) -> bool:
-        """Take work on; False when it has gone elsewhere meanwhile."""
+        """Accept a work item, and return False if another process has taken it meanwhile."""
         return self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                    generation: int) -> None:
-        """Take work on, unless it is at work already."""
+        """Accept a work item, unless a process works on it already."""
         self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
                 attachment_id: str, generation: int) -> Mapping[str, Any]:
-        """Grant an attachment's initiator; returns what is in its row then.
+        """Grant the initiator of an attachment access to its volume.
 
-        :raises BackendRefused: final; the row is back where it came from, or failed
-        :raises BackendUncertain: the row keeps connecting, with its deadline
-        :raises StaleGeneration: another process goes on with the row; nothing was changed
-        :raises AttachmentNotFound: it has gone
+        :returns: the stored ``connection``, and ``at``, the time of the attachment (ISO 8601)
+        :raises BackendRefused: if the backend refused; the row is in its former state or failed
+        :raises BackendUncertain: if the result is unknown; the row remains connecting until its
+            deadline
+        :raises StaleGeneration: if another process continues with the row; nothing was changed
+        :raises AttachmentNotFound: if the attachment was deleted
         """
         row = self._connect(
             converge.Intent(ctxt, attachment_id, generation, _State.CONNECTING), volume_id,
@@ -78,16 +81,18 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
                    attachment_id: str, generation: int) -> bool:
-        """Revoke a row's initiators, unless another row wants them, and end the row.
+        """Revoke the access of the initiators of an attachment, and delete the attachment.
 
-        A row that was to go once more meanwhile is still to go: it is ended here.
+        Access that another attachment needs remains. If the disconnection was requested again
+        meanwhile, the call continues with the new generation.
 
-        :param initiators: as the row had them when it was to go
-        :returns: whether it was the last one of its volume
-        :raises BackendRefused: final; the row is back where it came from, or failed
-        :raises BackendUncertain: the row keeps disconnecting, with its deadline
-        :raises StaleGeneration: it is not to go any more; nothing was changed
-        :raises AttachmentNotFound: it has gone
+        :param initiators: initiators of the row when the disconnection was requested
+        :returns: True if the attachment was the last one of its volume
+        :raises BackendRefused: if the backend refused; the row is in its former state or failed
+        :raises BackendUncertain: if the result is unknown; the row remains disconnecting until its
+            deadline
+        :raises StaleGeneration: if the row is not disconnecting any more; nothing was changed
+        :raises AttachmentNotFound: if the attachment was deleted
         """
         return self._disconnect(
             converge.Intent(ctxt, attachment_id, generation, _State.DISCONNECTING), volume_id,
@@ -95,32 +100,38 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
-        """What an initiator holds of a volume."""
+        """Return the persistent reservation of an initiator on a volume, or None if unknown."""
         return self.backend.host_reservation(volume_id, initiator)
 
     def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
-        """What the target says of a volume."""
-        found = self.backend.actual_export(volume_id)
-        return {'exported': found is not None, 'grants': [
-            {'initiator': one.initiator, 'mode': one.mode.value, 'sessions': one.sessions,
-             'intact': one.intact} for one in (found.grants if found else ())]}
+        """Return whether the target exports a volume, and the grants that it reports."""
+        export = self.backend.actual_export(volume_id)
+        return {'exported': export is not None, 'grants': [
+            {'initiator': grant.initiator, 'mode': grant.mode.value, 'sessions': grant.sessions,
+             'intact': grant.intact} for grant in (export.grants if export else ())]}
 
     def reconcile(self, ctxt: context.RequestContext,
                   dry_run: bool) -> Sequence[Mapping[str, Any]]:
-        """What differs between rows and target, and what came of it."""
-        return [dataclasses.asdict(one) for one in self._reconcile(dry_run)]
+        """Reconcile the target with the rows, and return each difference with its outcome.
+
+        :param dry_run: True to report the differences without repairing them
+        """
+        return [dataclasses.asdict(finding) for finding in self._reconcile(dry_run)]
 
     def list_manageable(self, ctxt: context.RequestContext,
                         noun: str) -> Sequence[Mapping[str, Any]]:
-        """What lies on the backend that could be managed."""
-        return [dataclasses.asdict(one) for one in self.backend.manageable(noun)]
+        """Return the volumes or snapshots on the backend, including those already managed.
+
+        :param noun: ``volume`` or ``snapshot``
+        """
+        return [dataclasses.asdict(item) for item in self.backend.manageable(noun)]
 
     def ping(self, ctxt: context.RequestContext) -> bool:
-        """Whether the manager is there."""
+        """Return True, which shows that the manager serves calls."""
         return True
 
     def sources(self, settle_seconds: float) -> list[recover.Source]:
-        """Where interrupted attachments are found: each row is its own work.
+        """Return the sources of interrupted attachments for the recovery.
 
         :param settle_seconds: see `recover.Source`
         """
@@ -144,16 +155,17 @@ class VolumeManager(volume_rpc.VolumeInterface):
             lambda: self._resume(row, event), row.volume_id, row.id, row.initiator)
 
     def _resume(self, row: records.Attachment, event: attachment_lifecycle.Event) -> None:
-        """Take an interrupted row over and go on with it, forward or back, as the event says.
+        """Take over an interrupted attachment, and connect or disconnect it.
 
-        :raises Busy: a thread of this process works on its initiator
-        :raises StaleGeneration: another process has taken it over
-        :raises AttachmentNotFound: it is gone
+        :param event: event that starts the connection or the disconnection
+        :raises Busy: if a thread of this process works on the pair
+        :raises StaleGeneration: if another process has taken the attachment over
+        :raises AttachmentNotFound: if the attachment was deleted
         """
         if row.initiator is not None and self.leases.is_held(row.volume_id, row.initiator):
             raise recover.Busy
         caller = context.admin_context()
-        # Its caller sees by the reason that it never had the connection.
+        # The client that created the attachment reads in this error why it got no connection.
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
         taken = self._converger.move(caller, row, event, attachments.Facts(
             connector=row.connector, lease_seconds=self._lease_seconds, error=error)).new
@@ -163,10 +175,12 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def abandon(self, caller: context.RequestContext, row: records.Attachment,
                 event: attachment_lifecycle.Event) -> records.Attachment:
-        """The consumer of a row never came back: it goes, by `go_on`.
+        """Start to delete an attachment whose consumer never came back; `go_on` continues.
 
-        :raises StaleGeneration: another process has taken it over
-        :raises AttachmentNotFound: it is gone
+        :param event: event that starts the deletion
+        :returns: the attachment after the event
+        :raises StaleGeneration: if another process has taken the attachment over
+        :raises AttachmentNotFound: if the attachment was deleted
         """
         new = self._converger.move(caller, row, event, attachments.Facts(
             lease_seconds=self._lease_seconds)).new
@@ -174,7 +188,8 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return new
 
     def go_on(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        """Connect or disconnect a row, as its state says, for which no caller waits any more."""
+        """Connect or disconnect an attachment by its state, when no caller waits for the result.
+        """
         intent = converge.Intent(caller, row.id, row.generation, row.state, awaited=False)
         if row.state is _State.DISCONNECTING:
             self._disconnect(intent, row.volume_id, _initiators(row))
@@ -184,14 +199,17 @@ class VolumeManager(volume_rpc.VolumeInterface):
             self._connect(intent, row.volume_id, row.initiator)
 
     def has_session(self, row: records.Attachment) -> bool:
-        """Whether the row's initiator is logged in; raises BackendError: unknown."""
+        """Return True if the initiator of an attachment is logged in to the volume.
+
+        :raises BackendError: if the target does not report its sessions
+        """
         return any(grant.is_of(row.initiator) and grant.sessions
                    for export in self.backend.target.exports()
                    if export.volume_id == row.volume_id for grant in export.grants)
 
     def _connect(self, intent: converge.Intent, volume_id: str,
                  initiator: str) -> records.Attachment:
-        """Grant the initiator of a row and store the connection; the row as it is then."""
+        """Grant the initiator of a row access, and return the row with the stored connection."""
         try:
             with self.leases.pair(volume_id, initiator, intent.caller) as lease:
                 failpoints.point('volume.attachments.before_grant')
@@ -218,7 +236,8 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def _disconnect_once(self, intent: converge.Intent, volume_id: str,
                          initiators: Sequence[str]) -> attachments.Moved:
-        """One pair after the other; the last one ends the row."""
+        """Converge the pairs of a row one after another. The last one records the end of the row.
+        """
         ended = None
         for number, initiator in enumerate(initiators, 1):
             with self.leases.pair(volume_id, initiator, intent.caller) as lease:
@@ -227,7 +246,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def _revoke_previous(self, caller: context.RequestContext, volume_id: str,
                          initiator: str) -> None:
-        """The initiator that the row has no more; what fails, the next comparison finds."""
+        """Revoke the access of the former initiator of a row.
+
+        A failure is only logged, because the next repair pass retries the revocation.
+        """
         try:
             with self.leases.pair(volume_id, initiator, caller) as lease:
                 self._converger.converge(lease)
@@ -236,10 +258,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
                         log.fields(volume_id=volume_id, initiator=initiator, reason=exc))
 
     def _leaving(self, intent: converge.Intent) -> records.Attachment:
-        """The row as it is now, to go in the intent's generation or a later one.
+        """Return the present row of an intent, in the generation of the intent or a later one.
 
-        :raises StaleGeneration: it is not
-        :raises AttachmentNotFound: it has gone
+        :raises StaleGeneration: if the row is not disconnecting any more
+        :raises AttachmentNotFound: if the attachment was deleted
         """
         row = attachment_queries.get(self._database, intent.attachment_id)
         if row.generation < intent.generation or row.state is not _State.DISCONNECTING:
@@ -248,7 +270,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
 
 def _onward(row: records.Attachment) -> attachment_lifecycle.Event:
-    """Forward or back: an attachment that no client can know is ended, any other goes on."""
+    """Return the event that resumes an interrupted attachment.
+
+    An attachment that no client can know is deleted. Any other is connected.
+    """
     if row.state is _State.DISCONNECTING or row.previous_state is None:
         return _Event.DISCONNECT
     return _Event.CONNECT

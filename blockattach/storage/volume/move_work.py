@@ -1,4 +1,7 @@
-"""Take volumes from other backends of the same process: migrations, and types that need one."""
+"""Work on a backend that moves volumes to it from other backends of the same process.
+
+Volumes move on a migration, or on a retype that requires a migration.
+"""
 import functools
 
 from blockattach.platform import context
@@ -15,14 +18,16 @@ from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
 _UNSAID = (errors.VolumeNotFound, errors.DatabaseUnavailable, verbs.Left)
-"""What says nothing of the copy: others go on with it, or this process does later."""
+"""Errors that do not concern the copy itself. Another process continues with the work, or this
+process does so later."""
 
 
 class MoveWork:
-    """The acts that bring volumes to one backend.
+    """Handlers of the work that moves volumes to one backend.
 
-    The source is only read, and removed as work of its own once the row says that the volume is
-    here: it is whole whenever this is interrupted. Each attempt begins anew.
+    The source is only read. A separate work item deletes it after the row has recorded that the
+    volume is on the new backend, so that the source is complete whenever the move is interrupted.
+    Each attempt starts the copy again.
     """
 
     def __init__(self, context: work_context.WorkContext) -> None:
@@ -37,18 +42,19 @@ class MoveWork:
                        self._context.schedule_seconds, claim, say=say)
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
-                          made: records.Volume | None) -> None:
+                          copy: records.Volume | None) -> None:
         self._context.place_again(caller, claim)
-        # Not before it waits for another pool: until then others may go on with it here.
-        if made is not None:
-            self._remains.remove_if_elsewhere(made)
+        # The copy is deleted only now that the volume waits for another pool. Before, another
+        # process may have continued the work on this pool.
+        if copy is not None:
+            self._remains.remove_if_elsewhere(copy)
 
     @verbs.work(
         'volume.migrate', deadline='create_seconds',
         failed=_unclaim, then=_then_place_again,
         undo=lambda self, volume: self._remains.remove_if_elsewhere(volume))
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """Take a volume from another backend."""
+        """Migrate a volume from another backend."""
         return verbs.TakesLong(functools.partial(self._take, claim))
 
     @verbs.work(
@@ -56,41 +62,42 @@ class MoveWork:
         failed=_unclaim, then=_then_place_again,
         undo=lambda self, volume: self._remains.remove_if_elsewhere(volume))
     def retype(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """The same for the sake of a type that its own backend cannot serve."""
+        """Migrate a volume from another backend that cannot serve its new volume type."""
         return verbs.TakesLong(functools.partial(self._take, claim))
 
     def _take(self, claim: records.Claim) -> None:
-        found = volume_queries.claimed(self._database, claim)
+        item = volume_queries.claimed(self._database, claim)
         try:
             with self._leases.alone(claim.resource_id):
-                self._copy(claim, found)
+                self._copy(claim, item)
                 moving.moved(self._database, claim)
         except errors.StaleGeneration:
-            self._remains.remove_if_elsewhere(found.there)
+            self._remains.remove_if_elsewhere(item.there)
             raise
         except _UNSAID:
             raise
         except Exception as exc:
-            # Whatever it is: the volume is whole where it was.
-            raise verbs.Failed(f'Pool {found.there.pool}: {exc}', found.there) from exc
+            # After any other error, the volume is still complete on its former pool.
+            raise verbs.Failed(f'Pool {item.there.pool}: {exc}', item.there) from exc
         failpoints.point('volume.moving.after_move')
 
-    def _copy(self, claim: records.Claim, found: volume_queries.AtWork) -> None:
-        source = self._context.served.get(found.volume.host or '')
+    def _copy(self, claim: records.Claim, item: volume_queries.AtWork) -> None:
+        source = self._context.served.get(item.volume.host or '')
         if source is None:
             raise errors.BackendRefused(
-                reason=f'the process does not serve source backend {found.volume.host}')
-        if backends.is_one_disk(source, found.volume, self._backend, found.there):
+                reason=f'the process does not serve source backend {item.volume.host}')
+        if backends.is_one_disk(source, item.volume, self._backend, item.there):
             raise errors.BackendRefused(
-                reason=f'the pool and {found.volume.host} use the same storage for volume '
-                       f'{found.volume.id}')
-        # Of hosts that were connected once; both backends may have one target.
-        source.target.unexport(found.volume.id)
+                reason=f'the pool and {item.volume.host} use the same storage for volume '
+                       f'{item.volume.id}')
+        # The source may still be exported for hosts that were connected earlier. If both backends
+        # use the same target, that export has the name that the export of the copy needs.
+        source.target.unexport(item.volume.id)
         failpoints.point('volume.moving.before_create')
-        # What an earlier attempt has left may have other bytes, or another size.
-        self._backend.delete(found.there)
-        self._backend.create(found.there)
+        # The copy of an earlier attempt may have other data or another size.
+        self._backend.delete(item.there)
+        self._backend.create(item.there)
         failpoints.point('volume.moving.before_copy')
-        copying.copy_volume(source, found.volume, self._backend, found.there,
+        copying.copy_volume(source, item.volume, self._backend, item.there,
                             self._context.copied(claim))
         failpoints.point('volume.moving.after_copy')

@@ -1,4 +1,4 @@
-"""How fast a backend copies data, and when a copy ends early."""
+"""Rate limit of the copies of a backend, and their early end."""
 import functools
 import threading
 from collections.abc import Callable
@@ -15,13 +15,12 @@ _LOOK_SECONDS = 5.0
 
 
 class Pace:
-    """All copies of one backend together: so many bytes a second. Safe to use from several
-    threads.
-    """
+    """Rate limit for all copies of a backend together. Instances are safe for use by threads."""
 
     def __init__(self, bytes_per_second: int, clock: clocks.Clock) -> None:
-        """
-        :param bytes_per_second: 0: any number
+        """Create the rate limit.
+
+        :param bytes_per_second: maximum rate, or 0 for no limit
         """
         self._limit = bytes_per_second
         self._clock = clock
@@ -29,13 +28,14 @@ class Pace:
         self._free_at = 0.0
         self._stopped = threading.Event()
 
-    def of(self, volume_id: str, wanted: Callable[[], bool]) -> base.Copied:
-        """What a store calls while it copies data into one volume.
+    def of(self, volume_id: str, is_required: Callable[[], bool]) -> base.Copied:
+        """Return the callback of a copy into a volume.
 
-        It waits as long as the limit wants. It raises `verbs.Left` once this process is to end,
-        and BackendUncertain once the volume is not wanted any more.
+        The callback waits to keep the rate limit. It raises `verbs.Left` once this process is to
+        end, and BackendUncertain once the copy is no longer required.
 
-        :param wanted: whether it still is; asked every few seconds
+        :param is_required: function that returns True while the copy is required; called every
+            few seconds
         """
         looked = self._clock.monotonic()
 
@@ -46,23 +46,26 @@ class Pace:
                 raise verbs.Left(f'the copy for volume {volume_id} is not finished')
             if now >= looked + _LOOK_SECONDS:
                 looked = now
-                if not wanted():
+                if not is_required():
                     raise errors.BackendUncertain(
                         reason=f'the copy for volume {volume_id} is no longer required')
 
         return copied
 
     def of_claim(self, database: storage_db.Database, claim: records.Claim) -> base.Copied:
-        """The same for work on a volume, which is wanted as long as its owner has it."""
+        """Return the callback of a copy that is required as long as a claim is held."""
         return self.of(claim.resource_id, functools.partial(
             volume_queries.is_claimed, database, claim))
 
     def stop(self) -> None:
-        """Let every copy end soon."""
+        """End all copies soon, because the process is to end."""
         self._stopped.set()
 
     def _seconds(self, now: float, length: int) -> float:
-        """How long to wait after so many bytes: until what was copied before has had its time."""
+        """Return the seconds to wait after a piece of ``length`` bytes.
+
+        The wait ends when all pieces copied so far would have been copied at the maximum rate.
+        """
         if not self._limit:
             return 0.0
         with self._guard:

@@ -1,4 +1,4 @@
-"""What was made of a volume that was taken away meanwhile: removed, at once or as work."""
+"""Deletion of the remains of volumes that were deleted or moved during the work on them."""
 import dataclasses
 
 from oslo_log import log as oslo_log
@@ -19,7 +19,7 @@ _Own = volume_lifecycle.OwnStatus
 
 
 class Remains:
-    """On the pools of one backend."""
+    """Remains of volumes in the pools of one backend."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -28,8 +28,11 @@ class Remains:
         self._retry_seconds = context.retry_seconds
 
     def remove_if_elsewhere(self, volume: records.Volume) -> None:
-        """Remove what was made of a volume that was taken away, unless it was given back; what
-        cannot be removed now is work.
+        """Delete the remains of a volume from its pool, unless the volume belongs there again.
+
+        If the deletion fails, a work item is created that deletes the remains later.
+
+        :param volume: volume with the pool on which it may have remains
         """
         with self._leases.alone(volume.id):
             here = self._own_status_here(volume)
@@ -41,7 +44,7 @@ class Remains:
             self.forget(work.remains(volume.id, volume.pool or ''))
 
     def removed(self, volume: records.Volume) -> bool:
-        """Remove a volume's bytes; whether they are gone."""
+        """Delete a volume on the backend, and return True on success."""
         try:
             self._backend.delete(volume)
         except Exception as exc:
@@ -52,14 +55,17 @@ class Remains:
         return True
 
     def clean(self, claim: records.Claim) -> None:
-        """Remove what may remain of a volume on a pool, as work."""
+        """Delete the remains of a volume on a pool, as the work item of a claim.
+
+        :raises BackendUncertain: if the volume is being created on the pool again
+        """
         volume_id, _, pool = claim.resource_id.partition('@')
         with self._leases.alone(volume_id):
             try:
                 volume = dataclasses.replace(
                     volume_queries.get_even_deleted(self._database, volume_id), pool=pool)
             except errors.VolumeNotFound:
-                # Its history is purged.
+                # The row of the volume has been purged.
                 return
             here = self._own_status_here(volume)
             if here is _Own.CREATING:
@@ -69,12 +75,14 @@ class Remains:
                 self._backend.delete(volume)
 
     def forget(self, claim: records.Claim) -> None:
-        """Nothing remains."""
+        """Delete the work item, because nothing remains."""
         work.forget(self._database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:
-        """What a volume is in by itself, also one that was left there; None: it is gone, or not on
-        that pool; one that is on its way there is being made there.
+        """Return the own status of a volume on a pool, which may be deleted already.
+
+        :returns: CREATING also for a volume that is being moved to the pool; None if the volume is
+            gone or not on the pool
         """
         try:
             now = volume_queries.get_even_deleted(self._database, volume.id)

@@ -1,10 +1,10 @@
-"""Compare a target with the rows, and repair what differs, in a few threads side by side.
+"""Comparison of a target with the rows, and repair of the differences by several threads.
 
-A pair that differs is converged, under a lease of its own; nothing is granted or revoked here.
-What fails is logged, and comes again on the next pass.
+A pair with a difference is converged under its lease. This module itself grants and revokes
+nothing. A failed repair is logged and retried by the next pass.
 
-``blockattach-manage reconcile`` repairs a backend from outside (`OneShot`), with leases of its
-own, by which it is excluded from the managers of the backend and they from it.
+``blockattach-manage reconcile`` repairs a backend from another process (`OneShot`). It stores
+leases, by which it and the managers of the backend exclude each other.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ WOULD = 'would be done'
 
 
 class TargetTruth:
-    """One backend's target against its rows. What is as it should be is never touched."""
+    """Comparison of the target of one backend with the rows, and repair of the differences."""
 
     def __init__(self, database: storage_db.Database, host: str, converger: converge.Converger,
                  repairer: recover.Repairer) -> None:
@@ -40,12 +40,14 @@ class TargetTruth:
         self._bare: set[str] = set()
 
     def repair(self) -> int:
-        """One pass; returns how many differences were repaired."""
+        """Run one pass, and return the number of repaired differences."""
         return self._repairer.each(self.cases()).count(recover.REPAIRED)
 
     def cases(self) -> list[recover.Case]:
-        """Every difference; nothing is changed. Of volumes that are exported without a grant, and
-        wanted by no row, those that the look before found too.
+        """Return all differences between the target and the rows, without changing anything.
+
+        A volume that is exported without a grant and needed by no attachment is included only if
+        the previous call has found it, too.
         """
         at_work = attachment_queries.at_work(self._database, self._host)
         exports = self._target.exports()
@@ -58,9 +60,11 @@ class TargetTruth:
             wanted, [grant for export in actual for grant in export.grants])
         differing = {*missing, *surplus}
         if differing:
-            # What is at work, or was a moment ago, differs meanwhile.
+            # Pairs that are at work differ for a while. Those that were at work before or after
+            # the target was read are left out.
             at_work |= attachment_queries.at_work(self._database, self._host)
-        # A grant that is being made looks so for a moment; what a crash orphaned stays.
+        # During a grant, a volume is exported without a grant for a moment. An export that a
+        # crash has orphaned persists until the next pass.
         bare = ({export.volume_id for export in actual if not export.grants}
                 - {grant.volume_id for grant in wanted})
         unused, self._bare = bare & self._bare, bare
@@ -70,9 +74,9 @@ class TargetTruth:
                 *map(self._unused, sorted(unused))]
 
     def repair_pair(self, volume_id: str, initiator: str) -> bool:
-        """Converge a pair; False: another lease holder acts there.
+        """Converge a pair, and return False if another process or thread acts on the pair.
 
-        :raises BackendError: it could not be done
+        :raises BackendError: if the pair cannot be converged
         """
         with self._leases.try_pair(volume_id, initiator) as lease:
             if lease is not None:
@@ -82,9 +86,10 @@ class TargetTruth:
             return lease is not None
 
     def unexport_unused(self, volume_id: str) -> bool:
-        """Unexport a volume, unless a host shall be granted; whether it was done.
+        """Remove the export of a volume, unless an attachment needs a grant.
 
-        :raises BackendUncertain: the lease has expired: others may have acted meanwhile
+        :returns: True if the export was removed; False also if another process acts on the volume
+        :raises BackendUncertain: if the lease has expired, so that others may have acted
         """
         with self._leases.volume(volume_id, wait=False) as lease:
             if lease is None or grants.wanted(self._database, [volume_id]):
@@ -119,7 +124,10 @@ class TargetTruth:
                             volume_id)
 
     def _is_gone(self, volume_id: str) -> bool:
-        """Only then: another backend on the same target sees to its own volumes."""
+        """Return True if a volume does not exist on any backend.
+
+        Another backend may use the same target, and repairs the exports of its own volumes.
+        """
         try:
             volume_queries.get_bare(self._database, volume_id)
         except errors.VolumeNotFound:
@@ -129,9 +137,11 @@ class TargetTruth:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that differs, and what came of it.
+    """Difference between rows and target, and the outcome of its repair.
 
-    :ivar outcome: `recover.REPAIRED`, `recover.CONFLICT`, `WOULD`, or why it cannot be done
+    :ivar said: description of the difference
+    :ivar remedy: description of the repair
+    :ivar outcome: `recover.REPAIRED`, `recover.CONFLICT`, `WOULD`, or the reason of a failure
     """
 
     host: str
@@ -145,12 +155,12 @@ class Finding:
 
     @property
     def remains(self) -> bool:
-        """Whether it still has to be repaired."""
+        """True if the difference must still be repaired."""
         return self.outcome not in (recover.REPAIRED, recover.CONFLICT)
 
 
 class OneShot:
-    """One look at one ``host@backend``, when somebody asks for it."""
+    """Single reconciliation of one ``host@backend`` on request."""
 
     def __init__(self, host: str, recovery: recover.Recovery, truth: TargetTruth,
                  repairer: recover.Repairer) -> None:
@@ -160,29 +170,33 @@ class OneShot:
         self._repairer = repairer
 
     def run(self, dry_run: bool) -> list[Finding]:
-        """`look` or `repair`."""
+        """Call `look` for a dry run, else `repair`."""
         return self.look() if dry_run else self.repair()
 
     def look(self) -> list[Finding]:
-        """What differs; nothing is changed.
+        """Return all differences without changing anything.
 
-        :raises BackendError: the target does not answer
+        :raises BackendError: if the target does not answer
         """
         rows = self._recovery.cases()
-        # An interrupted pair is granted or revoked with its row.
+        # The repair of an interrupted row also converges its pair, which is not reported twice.
         theirs = {(case.volume_id, case.initiator) for case in rows}
         return self._findings([*rows, *(case for case in self._differences()
                                         if (case.volume_id, case.initiator) not in theirs)])
 
     def repair(self) -> list[Finding]:
-        """Repair what differs: rows first, then the target as they say; raises BackendError."""
+        """Repair all differences, first interrupted rows and then the target.
+
+        :returns: each difference with the outcome of its repair
+        :raises BackendError: if the target does not answer
+        """
         rows = self._recovery.cases()
         findings = self._findings(rows, self._repairer.each(rows))
         differences = self._differences()
         return findings + self._findings(differences, self._repairer.each(differences))
 
     def _differences(self) -> list[recover.Case]:
-        """What is exported without a grant counts from the second look on."""
+        # An export without a grant is reported from the second comparison on.
         self._truth.cases()
         return self._truth.cases()
 

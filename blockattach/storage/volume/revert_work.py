@@ -1,4 +1,4 @@
-"""Revert volumes to their latest snapshots on one backend: what goes on after the answer."""
+"""Work on a backend that reverts volumes to their latest snapshots."""
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
@@ -10,7 +10,7 @@ from blockattach.storage.work import verbs
 
 
 class RevertWork:
-    """The act on the volumes of one backend."""
+    """Handler of the work of revert requests."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -21,15 +21,15 @@ class RevertWork:
     @verbs.work(
         'volume.revert', deadline='create_seconds')
     def revert(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Give a volume the bytes of its latest snapshot."""
+        """Revert a volume to its latest snapshot."""
         with self._leases.volume(claim.resource_id) as lease:
-            found = volume_queries.claimed(self._database, claim)
+            item = volume_queries.claimed(self._database, claim)
             if lease is None:
                 raise errors.BackendUncertain(
                     reason='another operation on the volume is in progress')
-            snapshot = snapshot_queries.get(self._database, found.progress['snapshot_id'])
-            self._backend.target.unexport(found.volume.id)
+            snapshot = snapshot_queries.get(self._database, item.progress['snapshot_id'])
+            self._backend.target.unexport(item.volume.id)
             failpoints.point('volume.reverts.before_revert')
-            self._backend.revert(snapshot, found.volume,
+            self._backend.revert(snapshot, item.volume,
                                  self._copied(claim))
             failpoints.point('volume.reverts.after_revert')

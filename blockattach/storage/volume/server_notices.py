@@ -1,5 +1,7 @@
-"""Notify the servers that use a volume of its new size. It is larger whether they hear or not."""
+"""Work on a backend that notifies servers of the new size of a volume that they use.
 
+The volume has its new size whether or not the servers can be notified.
+"""
 from oslo_log import log as oslo_log
 
 from blockattach.platform import context
@@ -18,9 +20,15 @@ from blockattach.storage.work import verbs
 LOG = oslo_log.getLogger(__name__)
 
 
-
 class ServerNotices:
-    """Work of its own, so that a notification that a dead process owes is made by the next one."""
+    """Handler of the work that notifies servers.
+
+    The notification is a separate work item, so that another process sends it if a process dies
+    before it has done so.
+
+    :ivar seconds: time in seconds for which a process that notifies may send no heartbeat; None if
+        no server uses the volumes of this service
+    """
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -28,10 +36,11 @@ class ServerNotices:
         self.seconds = None if context.notify is None else context.notice_seconds
 
     @verbs.work('volume.notify', deadline='create_seconds',
-                done=lambda self, claim, made: work.forget(self._database, claim),
+                done=lambda self, claim, result: work.forget(self._database, claim),
                 cancel=work_ends.forget)
     def notify(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Notify the servers, once for each; the user has a message on those that were not."""
+        """Notify each server once, and create a user message about those that were not notified.
+        """
         volume_id = claim.resource_id.partition('@')[0]
         servers = extending.servers(self._database, volume_id)
         if not servers or self._notify is None:
@@ -53,6 +62,9 @@ class ServerNotices:
                            once=True)
 
     def notify_now(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """The same, of work that has just begun and is this process's already."""
+        """Notify the servers for a work item that this process has just created for itself.
+
+        The work item is deleted afterwards.
+        """
         self.notify(caller, claim)
         work.forget(self._database, claim)

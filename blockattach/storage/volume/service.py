@@ -1,4 +1,7 @@
-"""One backend's service: start, serve, stop. It serves first and verifies in the background."""
+"""Start, operation and stop of the volume service of one backend.
+
+The service first accepts calls. It then recovers work and reconciles the target in the background.
+"""
 import contextlib
 import dataclasses
 from collections.abc import Callable
@@ -27,12 +30,12 @@ _WIPE_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """What a service consists of, and the functions that it calls.
+    """Components of a volume service, and the functions that it calls.
 
     :ivar prepare: called before the service accepts messages
     :ivar recover: continues interrupted work, which may take long
     :ivar reconcile: compares the target with the rows, and waits for nothing else
-    :ivar leave: releases what this process instance has not finished
+    :ivar leave: releases the leases of this process instance
     :ivar more: further periodic tasks
     """
 
@@ -53,14 +56,15 @@ class Parts:
 
 
 class VolumeService:
-    """Everything that runs for one backend, in the order in which it starts."""
+    """Service of one backend, which starts and stops its components in order."""
 
     def __init__(self, parts: Parts, settings: volume_conf.VolumeSettings, report_seconds: float,
                  ends_target: bool) -> None:
-        """
-        :param report_seconds: between two heartbeats
-        :param ends_target: whether a target in a process of its own ends with the service;
-            otherwise it continues with its sessions
+        """Create the service without starting it.
+
+        :param report_seconds: time in seconds between two heartbeats
+        :param ends_target: True if a target process ends with the service; False if it continues
+            with its sessions
         """
         self._host = parts.host
         backend, reporter = parts.backend, parts.reporter
@@ -83,15 +87,17 @@ class VolumeService:
         self._beginning: list[Callable[[], object]] = [
             backend.store.check, backend.target.check, target.start, parts.prepare,
             parts.server.start, reporter.report, parts.heartbeat, reporter.announce,
-            *(one.start for one in tasks), target.adopt]
+            *(periodic_task.start for periodic_task in tasks), target.adopt]
         self._ending: list[Callable[[], object]] = [
-            parts.server.stop, *(one.stop for one in reversed(tasks)), parts.runner.stop,
-            parts.repairer.stop, parts.leave, target.stop]
+            parts.server.stop, *(periodic_task.stop for periodic_task in reversed(tasks)),
+            parts.runner.stop, parts.repairer.stop, parts.leave, target.stop]
 
     def start(self) -> None:
-        """Serve. A start that fails leaves running only what it found running.
+        """Start all components, and serve calls.
 
-        :raises ConfigurationError: the store or the target cannot be used
+        If a component fails to start, those that this call has started are stopped again.
+
+        :raises ConfigurationError: if the store or the target is unusable
         """
         try:
             for begin in self._beginning:
@@ -102,15 +108,17 @@ class VolumeService:
         LOG.info('Volume service started%s', log.fields(host=self._host))
 
     def adjust(self, report_seconds: float, settings: volume_conf.VolumeSettings) -> None:
-        """Take over periods that have changed."""
+        """Apply changed periods of the periodic tasks."""
         self._beating.every(report_seconds)
         self._reporting.every(settings.stats_seconds)
         self._recovering.every(settings.reconcile_seconds)
         self._reconciling.every(settings.reconcile_seconds)
 
     def stop(self) -> None:
-        """Take nothing new, finish what runs, leave what was not begun to others, then end the
-        target if it ends with the service. A repeat does nothing.
+        """Stop the service.
+
+        The service accepts no new calls, finishes running work, leaves other work to other
+        processes, and stops the target if configured so. A repeated call does nothing.
         """
         with contextlib.ExitStack() as ending:
             for end in reversed(self._ending):

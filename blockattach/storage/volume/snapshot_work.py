@@ -1,4 +1,4 @@
-"""Make and remove snapshots on one backend: what goes on after the answer."""
+"""Work on a backend that creates and deletes snapshots."""
 import functools
 from typing import NamedTuple
 
@@ -23,16 +23,17 @@ _LEFT = (snapshots.Status.CREATING, snapshots.Status.AVAILABLE)
 
 
 class Made(NamedTuple):
-    """A snapshot, and its volume."""
+    """Snapshot with its volume."""
 
     snapshot: snapshots.Snapshot
     volume: records.Volume
 
 
 class SnapshotWork:
-    """The acts on the snapshots of one backend.
+    """Handlers of the work on the snapshots of one backend.
 
-    Threads of this process exclude each other from a snapshot, and its volume is used meanwhile.
+    Threads of this process exclude each other from a snapshot. They do not exclude each other from
+    its volume, which may be used meanwhile.
     """
 
     def __init__(self, context: work_context.WorkContext) -> None:
@@ -44,54 +45,55 @@ class SnapshotWork:
 
     @verbs.work(
         'snapshot.create', deadline='create_seconds',
-        undo=lambda self, made: self._undo(made))
+        undo=lambda self, item: self._undo(item))
     def create(self, caller: context.RequestContext, claim: records.Claim) -> Made:
-        """Keep a volume's bytes as they are at this moment."""
+        """Create a snapshot on the backend."""
         with self._leases.alone(claim.resource_id):
-            made = self._claimed(claim)
+            item = self._claimed(claim)
             failpoints.point('volume.snapshots.before_create')
-            copied = self._pace.of(made.volume.id, functools.partial(self._is_claimed, claim))
+            copied = self._pace.of(item.volume.id, functools.partial(self._is_claimed, claim))
             try:
-                self._backend.create_snapshot(*made, copied)
+                self._backend.create_snapshot(*item, copied)
             except verbs.Left:
                 raise
             except Exception as exc:
                 if not self._is_claimed(claim):
-                    # Whether another process makes it now is looked at before anything goes.
-                    raise verbs.Failed(str(exc), made) from exc
-                removed = self._removed(made)
+                    # Another process may be creating the snapshot now. `_undo` checks this before
+                    # it deletes anything.
+                    raise verbs.Failed(str(exc), item) from exc
+                removed = self._removed(item)
                 if removed or isinstance(exc, errors.BackendRefused):
-                    raise verbs.Failed(str(exc), made) from exc
-                # It is made again when its deadline has passed.
+                    raise verbs.Failed(str(exc), item) from exc
+                # The outcome is unknown, so the work is repeated after its deadline.
                 raise
             failpoints.point('volume.snapshots.after_create')
-            return made
+            return item
 
     @verbs.work(
         'snapshot.delete', deadline='create_seconds')
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Remove a snapshot."""
+        """Delete a snapshot on the backend."""
         with self._leases.alone(claim.resource_id):
             self._backend.delete_snapshot(*self._claimed(claim))
             failpoints.point('volume.snapshots.after_delete')
 
     @verbs.work('snapshot.cleanup', deadline='create_seconds',
-                done=lambda self, claim, made: db_snapshots.cleaned(self._database, claim),
+                done=lambda self, claim, result: db_snapshots.cleaned(self._database, claim),
                 cancel=work_ends.forget)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Remove what may remain of a snapshot that was taken away."""
+        """Delete the remains of a snapshot that was deleted during its creation."""
         snapshot_id = claim.resource_id.partition('@')[0]
         with self._leases.alone(snapshot_id):
-            found = snapshot_queries.find_even_deleted(self._database, snapshot_id)
-            if found is not None and found.status not in _LEFT:
-                self._backend.delete_snapshot(found, volume_queries.get_even_deleted(
-                    self._database, found.volume_id))
+            snapshot = snapshot_queries.find_even_deleted(self._database, snapshot_id)
+            if snapshot is not None and snapshot.status not in _LEFT:
+                self._backend.delete_snapshot(snapshot, volume_queries.get_even_deleted(
+                    self._database, snapshot.volume_id))
 
     def delete_of(self, claim: records.Claim, volume: records.Volume) -> None:
-        """Remove the snapshots of a volume that is removed with them.
+        """Delete the snapshots of a volume that is deleted with its snapshots.
 
-        :param claim: on the volume
-        :raises StaleGeneration: another process went on with it
+        :param claim: claim of the work that deletes the volume
+        :raises StaleGeneration: if another process has taken that work over
         """
         for snapshot in snapshot_queries.of_volume(self._database, volume.id):
             with self._leases.alone(snapshot.id):
@@ -99,22 +101,23 @@ class SnapshotWork:
                 failpoints.point('volume.snapshots.after_delete_of')
                 db_snapshots.deleted_with(self._database, claim, snapshot.id)
 
-    def _undo(self, made: Made) -> None:
-        """Remove what was made of a snapshot that was taken away meanwhile, unless another process
-        makes it, or has made it.
-        """
-        with self._leases.alone(made.snapshot.id):
-            now = snapshot_queries.find(self._database, made.snapshot.id)
-            if (now is None or now.status not in _LEFT) and not self._removed(made):
-                db_snapshots.leave_remains(self._database, made.snapshot, self._retry_seconds)
+    def _undo(self, item: Made) -> None:
+        """Delete the remains of a snapshot that was deleted during its creation.
 
-    def _removed(self, made: Made) -> bool:
-        """Remove a snapshot's bytes; whether they are gone."""
+        Nothing is deleted if another process creates the snapshot or has created it.
+        """
+        with self._leases.alone(item.snapshot.id):
+            now = snapshot_queries.find(self._database, item.snapshot.id)
+            if (now is None or now.status not in _LEFT) and not self._removed(item):
+                db_snapshots.leave_remains(self._database, item.snapshot, self._retry_seconds)
+
+    def _removed(self, item: Made) -> bool:
+        """Delete a snapshot on the backend, and return True on success."""
         try:
-            self._backend.delete_snapshot(*made)
+            self._backend.delete_snapshot(*item)
         except Exception as exc:
             LOG.error('Failed to delete remains of snapshot%s', log.fields(
-                snapshot_id=made.snapshot.id, pool=made.volume.pool, reason=exc),
+                snapshot_id=item.snapshot.id, pool=item.volume.pool, reason=exc),
                 exc_info=not errors.is_known(exc))
             return False
         return True

@@ -1,4 +1,4 @@
-"""Report the pools: into the database, where every scheduler finds them."""
+"""Reports of the pools of a backend, stored in the database for all schedulers."""
 import itertools
 from typing import Any
 
@@ -23,14 +23,15 @@ _PROVISIONED = 'provisioned_capacity_gb'
 
 
 class PoolReporter:
-    """What one backend's pools offer, measured and stored."""
+    """Reporter of the pools of one backend, which measures the pools and stores the reports."""
 
     def __init__(self, database: storage_db.Database, backend: backends.KeptBackend, host: str,
                  availability_zone: str,
                  scheduler: scheduler_rpc.SchedulerInterface,
                  waiting: threads.Threads | None = None) -> None:
-        """
-        :param waiting: how threads of this process wait for each other
+        """Create a reporter that has not measured anything yet.
+
+        :param waiting: locks for threads of this process
         """
         self._database = database
         self._backend = backend
@@ -45,22 +46,28 @@ class PoolReporter:
         self._stored = 0
 
     def target_is(self, wrong: str | None) -> None:
-        """From now on the target is as this says, and so are the pools: nothing new comes to one
-        whose target does not answer. None: nothing is wrong.
+        """Record the state of the target, and report the pools with it.
+
+        While the target does not answer, schedulers place no new volumes on the pools.
+
+        :param wrong: what is wrong with the target; None if it answers
         """
         self._target_wrong = wrong
         self.report()
 
     def report(self, again: bool = False) -> None:
-        """Measure and store; a backend that cannot be measured is silent and counts as down.
+        """Measure the pools and store the reports.
 
-        :param again: after a change of ours: the pools are most probably those of last time
+        A backend that cannot be measured counts as down.
+
+        :param again: True after a change by this service, which most probably has not changed the
+            set of pools
         """
         try:
             number = next(self._measurements)
             measured = self._measured()
             with self._storing:
-                # Several threads report; what was measured later is not overwritten.
+                # Several threads report. An earlier measurement must not overwrite a later one.
                 if number > self._stored:
                     self._store(measured, again)
                     self._stored = number
@@ -80,22 +87,22 @@ class PoolReporter:
                          self._availability_zone)
 
     def wrong(self) -> str | None:
-        """Why the backend counts as down; None: it does not."""
+        """Return why the backend counts as down, or None if it does not."""
         return 'the backend cannot report its pools' if self._silent else self._target_wrong
 
     def sizes(self) -> dict[metrics.Metric, dict[tuple[str, ...], float]]:
-        """Bytes of each pool, as they were measured last."""
-        found: dict[metrics.Metric, dict[tuple[str, ...], float]] = {
+        """Return the last measured sizes of each pool in bytes, by metric and pool name."""
+        sizes: dict[metrics.Metric, dict[tuple[str, ...], float]] = {
             metrics.POOL_TOTAL: {}, metrics.POOL_FREE: {}, metrics.POOL_PROVISIONED: {}}
         for name, said in self._said.items():
             room = domain_pools.measure(said)
-            found[metrics.POOL_TOTAL][name,] = room.total_gb * units.GIB
-            found[metrics.POOL_FREE][name,] = room.free_gb * units.GIB
-            found[metrics.POOL_PROVISIONED][name,] = room.provisioned_gb * units.GIB
-        return found
+            sizes[metrics.POOL_TOTAL][name,] = room.total_gb * units.GIB
+            sizes[metrics.POOL_FREE][name,] = room.free_gb * units.GIB
+            sizes[metrics.POOL_PROVISIONED][name,] = room.provisioned_gb * units.GIB
+        return sizes
 
     def announce(self) -> None:
-        """Notify every scheduler that this backend is up; what waited for it is placed now."""
+        """Notify all schedulers that the backend is up, so that they place waiting volumes."""
         try:
             self._scheduler.report_pools(
                 context.admin_context(),

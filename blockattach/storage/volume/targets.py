@@ -1,7 +1,7 @@
-"""Whether a target answers: in a process of its own, or somewhere else, as in the kernel.
+"""Supervision of the target of a backend, either a target process or a target in the kernel.
 
-A process of its own is begun, watched, and left running or ended. Any other target is asked for
-all that it exports every few seconds anyway, to be compared with the rows.
+A target process is started, watched, and left running or stopped at the end. Any other target
+needs no watch of its own, because the comparison with the rows queries its exports periodically.
 """
 from collections.abc import Callable
 
@@ -17,16 +17,21 @@ _SILENT, _DOWN = 'the target does not answer', 'the target is not running'
 
 
 class TargetProcess:
-    """Of one backend; a target without one needs nothing of this."""
+    """Supervisor of the target process of one backend.
+
+    The methods do nothing for a target that has no process.
+    """
 
     def __init__(self, target: base.ExportTarget, host: str, restored: Callable[[], None],
                  ends_with_service: bool,
                  changed: Callable[[str | None], None] = lambda wrong: None) -> None:
-        """
-        :param restored: called when it is back, and has forgotten what it offered
-        :param ends_with_service: a stop of the service ends it; False: it goes on with its
-            sessions, and the next start finds it
-        :param changed: called with what is wrong with it now; None: it answers again
+        """Create the supervisor without starting the target process.
+
+        :param restored: called when the target answers again; it may have lost its exports
+        :param ends_with_service: True if the process stops with the service; False if it continues
+            with its sessions until the next start of the service finds it
+        :param changed: called with the reason why the target does not answer, or with None when it
+            answers again
         """
         self._daemon = target if isinstance(target, base.Daemon) else None
         self._host = host
@@ -38,28 +43,37 @@ class TargetProcess:
 
     @property
     def there(self) -> bool:
-        """Whether there is one to watch."""
+        """True if the target has a process to watch."""
         return self._daemon is not None
 
     def start(self) -> None:
-        """One that runs already has sessions: it stays up if this start fails."""
+        """Start the target process unless it is running."""
         if self._daemon is not None:
+            # A process that was running before may have sessions, so it must not be stopped if the
+            # start of the service fails.
             self._ends = not self._daemon.running()
             self._daemon.start()
 
     def adopt(self) -> None:
-        """The service serves: the process ends with it if configured so, whatever began it."""
+        """Apply ``ends_with_service`` now that the start of the service has succeeded.
+
+        From now on it does not matter whether the service has started the process.
+        """
         self._ends = self._ends_with_service
 
     def stop(self) -> None:
-        """End it, if it ends with the service or was started by a start that failed."""
+        """Stop the target process if it ends with the service.
+
+        After a failed start of the service, stop the process if that start has started it.
+        """
         if self._daemon is not None and self._ends:
             self._daemon.stop()
 
     def watch(self) -> None:
-        """One that died is started again, and what it forgot is restored.
+        """Check the target process, and restart it if it has died.
 
-        One that hangs is waited for: it still has its sessions. So is one of another program.
+        After a restart its exports are restored. A process that hangs is not restarted, because it
+        still has its sessions. A process that another program has to start is only waited for.
         """
         if self._daemon is None:
             return
@@ -72,16 +86,16 @@ class TargetProcess:
                 self._wrong = _SILENT
                 self._changed(_SILENT)
         else:
-            self._start_again(self._daemon, known=self._wrong == _DOWN)
+            self._start_again(self._daemon, is_logged=self._wrong == _DOWN)
 
-    def _start_again(self, daemon: base.Daemon, known: bool) -> None:
+    def _start_again(self, daemon: base.Daemon, is_logged: bool) -> None:
         self._wrong = _DOWN
-        if not known:
+        if not is_logged:
             LOG.error('Target process died, restarting%s', log.fields(host=self._host))
         try:
             daemon.start()
         except errors.ConfigurationError as exc:
-            if not known:
+            if not is_logged:
                 LOG.error('Failed to start target process, will retry%s',
                           log.fields(host=self._host, reason=exc))
                 self._changed(_DOWN)
@@ -96,13 +110,19 @@ class TargetProcess:
 
 
 class TargetAnswers:
-    """Of one backend; a target in a process of its own has a `TargetProcess`."""
+    """Watch of a target that has no process, by means of the periodic comparison with the rows.
+
+    A target process has a `TargetProcess` instead.
+    """
 
     def __init__(self, compare: Callable[[], object], host: str,
                  changed: Callable[[str | None], None]) -> None:
-        """
-        :param compare: asks the target first; raises `errors.BackendError` if it does not answer
-        :param changed: called with what is wrong with it now; None: it answers again
+        """Create the watch of a target.
+
+        :param compare: compares target and rows; raises `errors.BackendError` if the target does
+            not answer
+        :param changed: called with the reason why the target does not answer, or with None when it
+            answers again
         """
         self._compare = compare
         self._host = host
@@ -110,7 +130,10 @@ class TargetAnswers:
         self._silent = False
 
     def compare(self) -> None:
-        """One comparison. Where the target does not answer there is none, which is logged once."""
+        """Compare the target with the rows.
+
+        A target that does not answer is logged once, until it answers again.
+        """
         try:
             self._compare()
         except errors.BackendError as exc:

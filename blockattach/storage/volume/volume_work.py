@@ -1,4 +1,4 @@
-"""Make and remove volumes on one backend: the acts that go on after the answer."""
+"""Work on a backend that creates and deletes volumes."""
 import functools
 
 from blockattach.platform import context
@@ -16,7 +16,7 @@ from blockattach.storage.work import verbs
 
 
 class VolumeWork:
-    """The acts on the volumes of one backend."""
+    """Handlers of the work that creates and deletes volumes of one backend."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -29,69 +29,71 @@ class VolumeWork:
         self._delete_snapshots = snapshot_work.SnapshotWork(context).delete_of
 
     def _then_place_again(self, caller: context.RequestContext, claim: records.Claim,
-                          made: volume_queries.AtWork) -> None:
+                          item: volume_queries.AtWork) -> None:
         self._place_again(caller, claim)
-        # Not before it waits for another pool: until then others may go on with it here.
-        self._remains.remove_if_elsewhere(made.volume)
+        # The remains are deleted only now that the volume waits for another pool. Before, another
+        # process may have continued the work on this pool.
+        self._remains.remove_if_elsewhere(item.volume)
 
     @verbs.work(
         'volume.create', deadline='create_seconds',
-        done=lambda self, claim, made: self._maker.made(made),
+        done=lambda self, claim, item: self._maker.made(item),
         failed=lambda self, claim, say: db_volumes.unclaim(
             self._database, claim.resource_id, claim.generation, self._schedule_seconds,
             claim.owner, say=say),
         then=_then_place_again,
-        undo=lambda self, made: self._remains.remove_if_elsewhere(made.volume))
+        undo=lambda self, item: self._remains.remove_if_elsewhere(item.volume))
     def create(self, caller: context.RequestContext, claim: records.Claim,
                ) -> volume_queries.AtWork | verbs.TakesLong:
-        """Make a volume."""
+        """Create a volume, at once or, if data must be copied, in the background."""
         with self._leases.alone(claim.resource_id):
-            found = volume_queries.claimed(self._database, claim)
-            if not self._maker.takes_long(found):
-                return self._create(found)
+            item = volume_queries.claimed(self._database, claim)
+            if not self._maker.takes_long(item):
+                return self._create(item)
         return verbs.TakesLong(functools.partial(self._copy, claim))
 
     def _copy(self, claim: records.Claim) -> volume_queries.AtWork:
-        """Nothing of the source is held meanwhile: it is attached and detached as ever."""
+        # Only the new volume is locked. The source can be attached and detached during the copy.
         with self._leases.alone(claim.resource_id):
             return self._create(volume_queries.claimed(self._database, claim))
 
-    def _create(self, found: volume_queries.AtWork) -> volume_queries.AtWork:
-        volume = found.volume
+    def _create(self, item: volume_queries.AtWork) -> volume_queries.AtWork:
+        volume = item.volume
         failpoints.point('volume.volumes.before_create')
         try:
-            made = self._maker.make(found)
+            created = self._maker.make(item)
         except verbs.Left:
             raise
         except Exception as exc:
-            if not volume_queries.is_claimed(self._database, found.claim) or isinstance(
+            if not volume_queries.is_claimed(self._database, item.claim) or isinstance(
                     exc, errors.BackendRefused) or self._remains.removed(volume):
-                raise verbs.Failed(f'Pool {volume.pool}: {exc}', found) from exc
-            # It is made again when its deadline has passed, unless it is taken away.
+                raise verbs.Failed(f'Pool {volume.pool}: {exc}', item) from exc
+            # The outcome is unknown, so the work is repeated after its deadline, unless the volume
+            # is deleted before.
             raise
         failpoints.point('volume.volumes.after_create')
-        return made
+        return created
 
     @verbs.work(
         'volume.delete', deadline='create_seconds')
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Remove a volume."""
+        """Delete a volume and, if requested, its snapshots."""
         with self._leases.volume(claim.resource_id) as lease:
-            found = volume_queries.claimed(self._database, claim)
+            item = volume_queries.claimed(self._database, claim)
             if lease is None:
                 raise errors.BackendUncertain(
                     reason='another operation on the volume is in progress')
-            self._backend.target.unexport(found.volume.id)
+            self._backend.target.unexport(item.volume.id)
             failpoints.point('volume.volumes.after_unexport')
-            # Work that an operator's repair has begun does not say which there are.
-            if found.progress.get('snapshots') != {}:
-                self._delete_snapshots(claim, found.volume)
-            self._backend.delete(found.volume)
+            # Work that was created by a repair of an operator does not list the snapshots.
+            if item.progress.get('snapshots') != {}:
+                self._delete_snapshots(claim, item.volume)
+            self._backend.delete(item.volume)
             failpoints.point('volume.volumes.after_delete')
 
     @verbs.work('volume.cleanup', deadline='create_seconds',
-                done=lambda self, claim, made: self._remains.forget(claim),
+                done=lambda self, claim, result: self._remains.forget(claim),
                 cancel=work_ends.forget)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Remove what may remain of a volume on a pool that has lost it."""
+        """Delete the remains of a volume on a pool to which it no longer belongs."""
         self._remains.clean(claim)

@@ -1,4 +1,4 @@
-"""The environment of work on one backend, built by the wiring and shared by all handlers."""
+"""Shared environment of the handlers of work on one backend, built by the wiring."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -29,17 +29,18 @@ def _no_event(volume_id: str, done: bool) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkContext:
-    """What handlers use. Handlers keep no state of their own.
+    """Dependencies of the handlers of work, which keep no state of their own.
 
-    :ivar retry_seconds: after which failed removals are repeated
+    :ivar retry_seconds: time in seconds after which a failed deletion is retried
     :ivar scheduler: selects another pool for a volume that cannot be created or moved here
-    :ivar schedule_seconds: after which the scheduler is asked again
+    :ivar schedule_seconds: time in seconds after which the scheduler is asked again
     :ivar served: all backends of this process by ``host@backend``; volumes move between them
-    :ivar cache: None: no images are cached
-    :ivar mover: None: Glance is not configured
-    :ivar reimaged: tells the server of a volume whether the volume has another image now
-    :ivar notify: None: no server uses the volumes of this service
-    :ivar notice_seconds: for which a process that notifies servers may send no heartbeat
+    :ivar cache: settings of the image cache; None if no images are cached
+    :ivar mover: download and upload of images; None if Glance is not configured
+    :ivar reimaged: notifies the server of a volume whether a reimage has succeeded
+    :ivar notify: notifies servers; None if no server uses the volumes of this service
+    :ivar notice_seconds: time in seconds for which a process that notifies servers may send no
+        heartbeat
     """
 
     database: storage_db.Database
@@ -57,15 +58,17 @@ class WorkContext:
     notice_seconds: float = 0.0
 
     def copied(self, claim: records.Claim) -> Callable[[int], None]:
-        """Return the callback of a copy for work on a volume, which ends the copy when the work
-        is lost; see `blockattach.storage.drivers.base.Copied`.
+        """Return the callback of a copy for work on a volume.
+
+        The callback ends the copy when the claim is lost; see
+        `blockattach.storage.drivers.base.Copied`.
         """
         return self.pace.of_claim(self.database, claim)
 
     def place_again(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Ask the scheduler for another pool, unless a scheduler has gone on already.
+        """Ask the scheduler for another pool, unless a scheduler has already continued the work.
 
-        :param claim: of the work that could not be done here
+        :param claim: claim of the work that failed on this backend
         """
         request = placing_facts.request(self.database, claim.resource_id)
         if request.generation == claim.generation + 1:

@@ -39,13 +39,13 @@ BUGS = (
         'the bytes of a volume that is left to its backend stay there', 'P4',
         'blockattach.tests.api.test_managing.UnmanageTest'),
     Bug('managed_without_its_bytes', 'storage/volume/manage_work.py',
-        '            self._backend.manage(found.reference,\n'
-        '                                 dataclasses.replace(found.volume, size_gb=size_gb))\n',
-        '            dataclasses.replace(found.volume, size_gb=size_gb)\n',
+        '            self._backend.manage(item.reference,\n'
+        '                                 dataclasses.replace(item.volume, size_gb=size_gb))\n',
+        '            dataclasses.replace(item.volume, size_gb=size_gb)\n',
         'a volume that is managed has the bytes of what lay there', 'P4'),
     Bug('a_managed_snapshot_without_its_bytes', 'storage/volume/manage_snapshot_work.py',
-        '            self._backend.manage_snapshot(found.reference, found.snapshot, '
-        'found.volume)\n',
+        '            self._backend.manage_snapshot(item.reference, item.snapshot, '
+        'item.volume)\n',
         '',
         'a snapshot that is managed is kept by its backend under its name', 'P4'),
     Bug('what_is_not_managed_takes_room', 'storage/db/work_verbs.py',
@@ -79,13 +79,13 @@ BUGS = (
         'the bytes of an image are compared with its digest', 'P4'),
     Bug('a_reimage_leaves_old_bytes', 'storage/volume/image_work.py',
         '        self._moving().clear(self._disk(volume, True), volume.size_gb,\n'
-        '                             self._copied(found.claim))\n',
+        '                             self._copied(item.claim))\n',
         '',
         'a volume with another image has nothing of what it had', 'P4',
         'blockattach.tests.functional.test_image_faults.ReimageTest'),
     Bug('a_failed_upload_leaves_its_image', 'storage/volume/image_work.py',
-        '            if isinstance(exc, _SURE) or found.attempts >= _ATTEMPTS:\n'
-        '                self._discard(found)\n',
+        '            if isinstance(exc, _SURE) or item.attempts >= _ATTEMPTS:\n'
+        '                self._discard(item)\n',
         '',
         'an image that cannot have its bytes goes', 'P2'),
     Bug('an_upload_without_a_reader', 'storage/db/work_verbs.py',
@@ -109,15 +109,15 @@ BUGS = (
         'blockattach.tests.db.test_cached_images.HoldTest'),
     Bug('a_cached_image_makes_others_fail', 'storage/volume/image_cache.py',
         '                self._remove(source_id)\n'
-        '            return _made_of(found, None)\n',
+        '            return _made_of(item, None)\n',
         '                self._remove(source_id)\n'
         '            raise\n',
         'a volume whose image cannot be cloned is downloaded', 'P9',
         'blockattach.tests.functional.test_image_cache_faults.HitTest'),
     Bug('an_empty_volume_counts_as_cloned', 'storage/volume/image_cache.py',
-        '            return _made_of(found, None)\n',
-        '            return dataclasses.replace(found) if found.attempts > 1 else '
-        '_made_of(found, None)\n',
+        '            return _made_of(item, None)\n',
+        '            return dataclasses.replace(item) if item.attempts > 1 else '
+        '_made_of(item, None)\n',
         'what an earlier attempt was going to clone, and this one cannot, is downloaded', 'P4',
         'blockattach.tests.functional.test_image_cache_faults.HitTest'),
     Bug('a_cached_image_that_is_removed_is_named', 'storage/db/volumes/volumes.py',
@@ -134,7 +134,7 @@ BUGS = (
     Bug('a_source_goes_first', 'storage/volume/move_work.py',
         "        failpoints.point('volume.moving.after_copy')\n",
         "        failpoints.point('volume.moving.after_copy')\n"
-        '        source.delete(found.here)\n',
+        '        source.delete(item.here)\n',
         'a source is removed once the row says that the volume is elsewhere', 'P4',
         'blockattach.tests.functional.test_move_faults'),
     Bug('a_copy_is_believed', 'storage/volume/copying.py',
@@ -164,10 +164,10 @@ BUGS = (
         'the room of a volume that has gone elsewhere is free', 'P6',
         'blockattach.tests.api.test_migrate'),
     Bug('moved_before_it_is_copied', 'storage/volume/move_work.py',
-        '                self._copy(claim, found)\n'
+        '                self._copy(claim, item)\n'
         '                moving.moved(self._database, claim)\n',
         '                moving.moved(self._database, claim)\n'
-        '                self._copy(claim, found)\n',
+        '                self._copy(claim, item)\n',
         'a volume is elsewhere once all its bytes are', 'P4',
         'blockattach.tests.functional.test_move_faults.MoveTest'),
 )
