@@ -1,8 +1,9 @@
-"""The privsep contexts: one daemon per kind of work, each with only the rights that it needs.
+"""Privsep contexts: one privileged daemon for LIO and one for LVM, with minimal capabilities.
 
-A function that is marked with a context runs in that context's daemon, which starts with the first
-call. oslo.privsep has its options on oslo.config's global object, which we do not use elsewhere,
-so `configure` sets how its daemons are started and which files they read.
+A function that is marked with a context runs in the daemon of that context, which starts with the
+first call. oslo.privsep reads its options from the global object of oslo.config, which this
+project does not use elsewhere. `configure` therefore sets there how the daemons are started and
+which configuration files they read.
 """
 import os
 import shlex
@@ -14,12 +15,13 @@ from oslo_config import cfg
 from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
-# Calls wait for the kernel, not for a processor: one that hangs must not hold up the others.
+# Calls wait for the kernel, not for a processor. A call that hangs must not block the others.
 _THREADS = 32
 
 
 class Context(priv_context.PrivContext):
-    """A context whose daemon has threads enough, unless its group says otherwise."""
+    """Privsep context whose daemon has 32 threads, unless its configuration group says otherwise.
+    """
 
     def __init__(self, cfg_section: str, pypath: str, capabilities: Sequence[int]) -> None:
         super().__init__('blockattach', cfg_section, pypath, capabilities)
@@ -28,21 +30,26 @@ class Context(priv_context.PrivContext):
 
 lio = Context(
     'privsep_lio', f'{__name__}.lio',
-    # Credentials in LIO's tree are for CAP_SYS_ADMIN, the rest belongs to root; a portal below
-    # 1024 is bound in the caller's name.
+    # Credentials in the configfs tree of LIO require CAP_SYS_ADMIN. The other files of the tree
+    # belong to root, which requires CAP_DAC_OVERRIDE. LIO binds a portal with the capabilities of
+    # the caller, and a port below 1024 requires CAP_NET_BIND_SERVICE.
     capabilities=[capabilities.CAP_SYS_ADMIN, capabilities.CAP_DAC_OVERRIDE,
                   capabilities.CAP_NET_BIND_SERVICE])
 
 lvm = Context(
     'privsep_lvm', f'{__name__}.lvm',
-    # The programs of LVM are root's children and get what root has; we only open its devices.
+    # LVM commands are started as root and get all capabilities of root. The daemon itself only
+    # opens devices.
     capabilities=[capabilities.CAP_SYS_ADMIN])
 
 CONTEXTS = (lio, lvm)
 
 
 def configure(conf: cfg.ConfigOpts) -> None:
-    """Let every daemon be started as configured, by default without sudo where we are root."""
+    """Set the commands that start the privileged daemons.
+
+    The default command uses sudo, unless this process runs as root.
+    """
     for context in CONTEXTS:
         conf.register_opts(priv_context.OPTS, group=context.cfg_section)
         command = conf[context.cfg_section].helper_command or shlex.join(_helper(conf))
@@ -50,7 +57,7 @@ def configure(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """For oslo.config's sample generator."""
+    """Return the options of all contexts, for the sample generator of oslo.config."""
     return [(context.cfg_section, list(priv_context.OPTS)) for context in CONTEXTS]
 
 

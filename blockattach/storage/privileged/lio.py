@@ -1,11 +1,12 @@
-"""LIO, changed by rtslib: the privileged calls of the target driver, with plain values.
+"""Privileged calls of the LIO target driver, which change LIO by means of rtslib.
 
-Everything here may be repeated. A volume is exported from its target's folder down, and removed up
-to it, so that whatever a crash leaves is found by the volume's name. An ACL gets its mapping and
-its mode first and its credential last; before that no login by it succeeds.
+Arguments and results are plain values. Every call may be repeated. An export is created from the
+folder of its target downwards and removed upwards, so that the remains of a crash can be found by
+the name of the volume. An ACL gets its mapping and mode first and its credential last. No login
+with the ACL can succeed before.
 
-rtslib's root object is left alone (it runs a shell and moves LIO's database), and so is its making
-of backstores (it caches numbers that others may have taken, and reads all of them).
+Two parts of rtslib are not used. Its root object runs a shell and moves the database of LIO. Its
+creation of backstores reads all backstores and caches numbers that other programs may have taken.
 """
 import contextlib
 import dataclasses
@@ -29,14 +30,14 @@ from blockattach.storage.privileged import lio_reservations
 from blockattach.storage.privileged import lio_tree
 
 SECONDS = 40.0
-"""How long the kernel may take for one act, less than an RPC call may take."""
+"""Timeout of a privileged call in seconds, shorter than that of an RPC call."""
 
 _OURS = re.compile(rf'iqn\.[a-z0-9.:-]+volume-({lio_tree.UUID})')
-# As rtslib takes it; LIO compares names in lower case.
+# Initiator names that rtslib accepts, in lower case, as LIO compares them.
 _NODE = re.compile(r'(?=.{1,223}$)(?:iqn\.\d{4}-[01]\d\.[a-z0-9:-]*\.[a-z0-9.:-]*'
                    r'|eui\.[0-9a-f]{16}|naa\.[125c-f][0-9a-f]{15})')
 _DEVICE = re.compile(r'/[^,\s]+')
-# A free number, to see whether LIO takes block devices.
+# Host bus adapter with an unused number, created to check that LIO supports block devices.
 _PROBE = 'iblock_1048575'
 
 _FAILURES = (OSError, utils.RTSLibError)
@@ -44,7 +45,7 @@ _FAILURES = (OSError, utils.RTSLibError)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Export:
-    """A volume as it is to be exported. ``portals`` as LIO writes them: ``[::1]:3260``."""
+    """Volume that is to be exported. Its portals have the form of LIO, such as ``[::1]:3260``."""
 
     name: str
     device: str
@@ -53,7 +54,7 @@ class Export:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """An initiator's access: mode, CHAP credential and, for mutual CHAP, the target's."""
+    """Access of an initiator. The mutual CHAP credential is that of the target, or empty."""
 
     initiator: str
     read_only: bool
@@ -65,9 +66,9 @@ class Grant:
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def prepare(portals: list[str]) -> None:
-    """Make sure that volumes can be exported at these portals.
+    """Check that volumes can be exported at these portals.
 
-    :raises ConfigurationError: they cannot; the text says what to do
+    :raises ConfigurationError: if volumes cannot be exported; the text says what to do
     """
     _need_lio(errors.ConfigurationError)
     probe = f'{lio_tree.root()}/core/{_PROBE}'
@@ -92,42 +93,45 @@ def prepare(portals: list[str]) -> None:
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def export(wanted: Mapping[str, Any]) -> None:
+def export(values: Mapping[str, Any]) -> None:
     """Export a volume, without granting access to it.
 
-    :raises BackendRefused: it is not exported; nothing else was changed
+    :param values: values of an `Export`
+    :raises BackendRefused: if the volume was not exported and nothing else was changed
     """
-    made = Export(**wanted)
-    with _act(made.name):
-        _exported(made)
+    volume = Export(**values)
+    with _act(volume.name):
+        _exported(volume)
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
-def grant(wanted: Mapping[str, Any], access: Mapping[str, Any]) -> None:
-    """Grant one initiator access to a volume, in its mode; exports the volume too.
+def grant(values: Mapping[str, Any], access: Mapping[str, Any]) -> None:
+    """Grant an initiator access to a volume, and export the volume if it is not exported yet.
 
-    :raises BackendRefused: no access was granted
+    :param values: values of an `Export`
+    :param access: values of a `Grant`
+    :raises BackendRefused: if no access was granted
     """
-    made, granted = Export(**wanted), Grant(**access)
+    volume, granted = Export(**values), Grant(**access)
     if not _NODE.fullmatch(granted.initiator):
         raise errors.BackendRefused(
             reason=f'{granted.initiator!r} is not an initiator name that LIO accepts; give the '
                    f'host a name without underscores (iqn.2026-01.org.example:host-1)')
-    with _act(made.name):
-        group = _exported(made)
+    with _act(volume.name):
+        group = _exported(volume)
         if granted.read_only:
-            _set_attributes(_store_of(made.name), lio_tree.READER_ATTRIBUTES)
-        found = lio_tree.acl(made.name, granted.initiator)
-        if found is None:
+            _set_attributes(_store_of(volume.name), lio_tree.READER_ATTRIBUTES)
+        present = lio_tree.acl(volume.name, granted.initiator)
+        if present is None:
             _make_acl(group, granted)
         else:
             _converge_acl(
-                rtslib_target.NodeACL(group, granted.initiator, 'lookup'), found, granted)
+                rtslib_target.NodeACL(group, granted.initiator, 'lookup'), present, granted)
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def revoke(name: str, initiator: str) -> None:
-    """Revoke one initiator's access: its sessions of this volume end, and no others."""
+    """Revoke the access of an initiator to a volume, and end its sessions of this volume."""
     with _act(name):
         _need_lio(errors.BackendUncertain)
         if _NODE.fullmatch(initiator):
@@ -142,29 +146,29 @@ def revoke(name: str, initiator: str) -> None:
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def unexport(name: str) -> None:
-    """Remove a volume's export: every session of it ends, and its device is free."""
+    """Remove the export of a volume, end all its sessions, and release its device."""
     with _act(name):
         _need_lio(errors.BackendUncertain)
-        made = None
+        target = None
         if os.path.isdir(lio_tree.target(name)):
-            made = _target(name)
-            for group in list(made.tpgs):
+            target = _target(name)
+            for group in list(target.tpgs):
                 group.delete()
         failpoints.point('privileged.lio.after_groups')
         for path in lio_tree.backstores(name):
             _remove_backstore(path)
         failpoints.point('privileged.lio.after_backstore')
-        if made is not None:
-            made.delete()
+        if target is not None:
+            target.delete()
         lio_reservations.forget(_serial(name))
 
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def exports(prefix: str, portals: list[str], mutual_account: str) -> list[dict[str, Any]]:
-    """Every volume that is exported under a prefix, with its grants.
+    """Return all exported volumes whose target names have a prefix, with their grants.
 
-    :param portals: where it should be exported
-    :param mutual_account: the target's name for mutual CHAP; empty: none
+    :param portals: portals that an intact export has
+    :param mutual_account: user name of the target for mutual CHAP, or empty
     """
     _need_lio(errors.BackendUncertain)
     names = lio_tree.volumes(re.compile(rf'{re.escape(prefix)}volume-{lio_tree.UUID}'))
@@ -173,7 +177,7 @@ def exports(prefix: str, portals: list[str], mutual_account: str) -> list[dict[s
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def reservations(name: str) -> dict[str, Any] | None:
-    """The holders of registrations and of the reservation; None: the volume is not exported."""
+    """Return the persistent reservations of a volume, or None if the volume is not exported."""
     store = lio_tree.linked_backstore(_checked(name))
     return None if store is None else lio_reservations.held(store)
 
@@ -195,128 +199,137 @@ def _grants(name: str, portals: list[str], mutual_account: str) -> list[dict[str
     } for acl in acls]
 
 
-# ---- A volume -----------------------------------------------------------------------------------
+# ---- Exports ------------------------------------------------------------------------------------
 
 
-def _exported(wanted: Export) -> rtslib_target.TPG:
-    """The portal group of a volume, made or repaired where needed."""
+def _exported(volume: Export) -> rtslib_target.TPG:
+    """Return the portal group of a volume, after creating or repairing its export if needed."""
     _need_lio(errors.BackendRefused)
-    store = lio_tree.linked_backstore(wanted.name)
-    if (store is None or not lio_tree.is_whole(wanted.name, wanted.portals)
-            or not lio_tree.leads_to(store, wanted.device)):
-        _build(wanted)
-    return _group(wanted.name)
+    store = lio_tree.linked_backstore(volume.name)
+    if (store is None or not lio_tree.is_whole(volume.name, volume.portals)
+            or not lio_tree.leads_to(store, volume.device)):
+        _build(volume)
+    return _group(volume.name)
 
 
-def _build(wanted: Export) -> None:
-    """Make what is missing. What leads to other bytes is removed first, with its sessions."""
-    if not _DEVICE.fullmatch(wanted.device) or lio_tree.number_of(wanted.device) is None:
+def _build(volume: Export) -> None:
+    """Create the missing parts of an export.
+
+    A portal group with another device is deleted first, with its sessions.
+
+    :raises BackendRefused: if the volume cannot be exported; nothing was removed
+    :raises BackendUncertain: if the volume cannot be exported after a portal group was deleted
+    """
+    if not _DEVICE.fullmatch(volume.device) or lio_tree.number_of(volume.device) is None:
         raise errors.BackendRefused(
-            reason=f'{wanted.device} is not a block device of this host; LIO does not export '
+            reason=f'{volume.device} is not a block device of this host; LIO does not export '
                    f'files (target = tgt does), and a logical volume must be active')
     failure: type[errors.BackendError] = errors.BackendRefused
     try:
-        made = _target(wanted.name, 'any')
+        target = _target(volume.name, 'any')
         failpoints.point('privileged.lio.after_target')
-        for group in list(made.tpgs):
-            if group.tag != 1 or _leads_astray(wanted):
+        for group in list(target.tpgs):
+            if group.tag != 1 or _leads_astray(volume):
                 failure = errors.BackendUncertain
                 group.delete()
-        group = rtslib_target.TPG(made, 1)
+        group = rtslib_target.TPG(target, 1)
         if lio_tree.read(f'{group.path}/dynamic_sessions'):
-            # A session that was opened without an ACL stays open otherwise.
+            # Without this, a session that was opened without an ACL would remain open.
             group.enable = False
         _set_attributes(group.path, lio_tree.ATTRIBUTES)
         failpoints.point('privileged.lio.after_group')
-        if lio_tree.linked_backstore(wanted.name) is None:
-            store = _backstore(wanted)
+        if lio_tree.linked_backstore(volume.name) is None:
+            store = _backstore(volume)
             failpoints.point('privileged.lio.after_backstore_made')
             rtslib_target.LUN(group, 0, store)
         failpoints.point('privileged.lio.after_unit')
-        _set_portals(group, wanted.portals)
+        _set_portals(group, volume.portals)
         group.enable = True
     except _FAILURES as exc:
-        raise failure(reason=f'cannot export {wanted.name}: {_cure(exc, wanted)}') from exc
+        raise failure(reason=f'cannot export {volume.name}: {_cure(exc, volume)}') from exc
 
 
-def _leads_astray(wanted: Export) -> bool:
-    """Whether a logical unit leads to another device than the volume's."""
-    if not os.path.isdir(f'{lio_tree.group(wanted.name)}/lun/{lio_tree.UNIT}'):
+def _leads_astray(volume: Export) -> bool:
+    """Return True if the logical unit of a volume is backed by another device."""
+    if not os.path.isdir(f'{lio_tree.group(volume.name)}/lun/{lio_tree.UNIT}'):
         return False
-    store = lio_tree.linked_backstore(wanted.name)
-    return (store is None or os.path.basename(store) != wanted.name
-            or not lio_tree.leads_to(store, wanted.device))
+    store = lio_tree.linked_backstore(volume.name)
+    return (store is None or os.path.basename(store) != volume.name
+            or not lio_tree.leads_to(store, volume.device))
 
 
 def _set_portals(group: rtslib_target.TPG, portals: list[str]) -> None:
-    """Listen there, and nowhere else."""
+    """Make a portal group listen on the portals and on no others."""
     for portal in portals:
         address, _, port = portal.rpartition(':')
         try:
             rtslib_target.NetworkPortal(group, address, int(port))
         except utils.RTSLibError as exc:
-            # The kernel says no more than that an argument is invalid.
+            # The kernel only reports an invalid argument. A portal in use is the usual cause.
             raise OSError(errno.EADDRINUSE, str(exc)) from exc
-    for found in list(group.network_portals):
-        if f'{found.ip_address}:{found.port}' not in portals:
-            found.delete()
+    for present in list(group.network_portals):
+        if f'{present.ip_address}:{present.port}' not in portals:
+            present.delete()
 
 
-def _set_attributes(path: str, wanted: Mapping[str, str]) -> None:
-    for name, value in wanted.items():
+def _set_attributes(path: str, attributes: Mapping[str, str]) -> None:
+    for name, value in attributes.items():
         if lio_tree.read(f'{path}/attrib/{name}') != value:
             utils.fwrite(f'{path}/attrib/{name}', value)
 
 
-# ---- Its backstore ------------------------------------------------------------------------------
+# ---- Backstores ---------------------------------------------------------------------------------
 
 
-def _backstore(wanted: Export) -> tcm.BlockStorageObject:
-    """The volume's backstore; one that a crash left unfinished is made again."""
-    path = lio_tree.backstore(wanted.name)
-    if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.leads_to(path, wanted.device)):
+def _backstore(volume: Export) -> tcm.BlockStorageObject:
+    """Return the backstore of a volume, after creating it if needed.
+
+    An incomplete backstore that a crash has left is replaced.
+    """
+    path = lio_tree.backstore(volume.name)
+    if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.leads_to(path, volume.device)):
         try:
-            _make_backstore(path, wanted)
+            _make_backstore(path, volume)
         except OSError as exc:
-            leftovers = lio_tree.backstores(wanted.name)
+            leftovers = lio_tree.backstores(volume.name)
             if exc.errno not in (errno.EEXIST, errno.EBUSY) or not leftovers:
                 raise
             for other in leftovers:
                 _remove_backstore(other)
-            _make_backstore(path, wanted)
+            _make_backstore(path, volume)
     number = os.path.basename(os.path.dirname(path)).partition('_')[2]
-    return tcm.BlockStorageObject(wanted.name, index=int(number))
+    return tcm.BlockStorageObject(volume.name, index=int(number))
 
 
-def _make_backstore(path: str, wanted: Export) -> None:
+def _make_backstore(path: str, volume: Export) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(os.path.dirname(path))
     os.mkdir(path)
     try:
-        utils.fwrite(f'{path}/control', f'udev_path={wanted.device}')
-        utils.fwrite(f'{path}/udev_path', wanted.device)
+        utils.fwrite(f'{path}/control', f'udev_path={volume.device}')
+        utils.fwrite(f'{path}/udev_path', volume.device)
         utils.fwrite(f'{path}/enable', '1')
-        serial = _serial(wanted.name)
+        serial = _serial(volume.name)
         utils.fwrite(f'{path}/wwn/vpd_unit_serial', serial)
         lio_reservations.restore(path, serial)
     except (OSError, errors.BackendRefused):
         _remove_backstore(path)
         raise
     for attribute in ('emulate_tpu', 'emulate_tpws'):
-        # Refused for a device that knows no discard.
+        # LIO rejects these attributes if the device does not support discard.
         with contextlib.suppress(OSError):
             utils.fwrite(f'{path}/attrib/{attribute}', '1')
 
 
 def _remove_backstore(path: str) -> None:
-    """Release the device. LIO refuses while any logical unit leads here."""
+    """Delete a backstore, which LIO rejects while a logical unit is backed by it."""
     os.rmdir(path)
-    # Another volume may share the number.
+    # The host bus adapter may have a backstore of another volume with the same number.
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 
 
-# ---- An initiator's ACL -------------------------------------------------------------------------
+# ---- ACLs of initiators -------------------------------------------------------------------------
 
 
 def _make_acl(group: rtslib_target.TPG, granted: Grant) -> None:
@@ -337,24 +350,25 @@ def _make_acl(group: rtslib_target.TPG, granted: Grant) -> None:
         raise kind(reason=f'cannot grant access to {granted.initiator}: {exc}') from exc
 
 
-def _converge_acl(acl: rtslib_target.NodeACL, found: lio_tree.Acl, granted: Grant) -> None:
-    """Bring an existing ACL to the desired state; its session goes on."""
-    if not found.mapped:
+def _converge_acl(acl: rtslib_target.NodeACL, present: lio_tree.Acl, granted: Grant) -> None:
+    """Bring an existing ACL to the desired state while its sessions continue."""
+    if not present.mapped:
         _unmap(acl)
         _map(acl, granted.read_only)
-    elif found.read_only != granted.read_only:
+    elif present.read_only != granted.read_only:
         _set_mode(acl, granted.read_only)
-    if (not found.requires_chap or found.account != granted.account
+    if (not present.requires_chap or present.account != granted.account
             or acl.chap_password != granted.password
-            or found.mutual_account != granted.mutual_account
+            or present.mutual_account != granted.mutual_account
             or acl.chap_mutual_password != granted.mutual_password):
         _identify(acl, granted)
 
 
 def _map(acl: rtslib_target.NodeACL, read_only: bool) -> None:
-    """Map an ACL to the logical unit. rtslib would make it writable where it cannot protect it.
+    """Map the logical unit in an ACL.
 
-    An attribute of the portal group protects it from the first moment.
+    rtslib is not used, because it leaves the mapping writable if it cannot write-protect it. An
+    attribute of the portal group makes the mapping read-only from its creation on.
     """
     path = f'{acl.path}/{lio_tree.UNIT}'
     os.mkdir(path)
@@ -363,26 +377,26 @@ def _map(acl: rtslib_target.NodeACL, read_only: bool) -> None:
 
 
 def _unmap(acl: rtslib_target.NodeACL) -> None:
-    """Remove an ACL's mappings."""
+    """Remove all mappings of an ACL."""
     for name in lio_tree.names(acl.path):
         if name.startswith('lun_'):
             path = f'{acl.path}/{name}'
-            with os.scandir(path) as inside:
-                links = [found.path for found in inside if found.is_symlink()]
+            with os.scandir(path) as entries:
+                links = [entry.path for entry in entries if entry.is_symlink()]
             for link in links:
                 os.unlink(link)
             os.rmdir(path)
 
 
 def _set_mode(acl: rtslib_target.NodeACL, read_only: bool) -> None:
-    """Whether writes are refused, from the next command on."""
+    """Set the mode of an ACL, which takes effect with the next SCSI command."""
     utils.fwrite(f'{acl.path}/{lio_tree.UNIT}/write_protect', int(read_only))
 
 
 def _identify(acl: rtslib_target.NodeACL, granted: Grant) -> None:
-    """Set the credentials; the initiator's password last, as no login succeeds without it."""
+    """Set the credentials of an ACL, the password last, because no login succeeds without it."""
     with contextlib.suppress(OSError):
-        # Only later kernels have this attribute of an ACL: inherit it from the group.
+        # Only recent kernels have this attribute of an ACL. -1 inherits that of the portal group.
         utils.fwrite(f'{acl.path}/attrib/authentication', '-1')
     acl.chap_mutual_userid = granted.mutual_account
     acl.chap_mutual_password = granted.mutual_password
@@ -391,7 +405,7 @@ def _identify(acl: rtslib_target.NodeACL, granted: Grant) -> None:
     acl.chap_password = granted.password
 
 
-# ---- Look-ups, checks and errors ----------------------------------------------------------------
+# ---- Lookups, checks and errors -----------------------------------------------------------------
 
 
 def _target(name: str, mode: str = 'lookup') -> rtslib_target.Target:
@@ -410,21 +424,26 @@ def _store_of(name: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """A name of ours: privileged code touches no other."""
+    """Return the name of a target if it is one of this service.
+
+    :raises BackendRefused: for any other target, which privileged code must not change
+    """
     if not _OURS.fullmatch(name):
         raise errors.BackendRefused(reason=f'{name!r} is not the name of a target of the service')
     return name
 
 
 def _serial(name: str) -> str:
-    """The serial number that initiators see: the volume's id."""
+    # Initiators see the id of the volume as the serial number. The name ends with the id.
     return name[-36:]
 
 
 @contextlib.contextmanager
 def _act(name: str) -> Iterator[None]:
-    """One act per volume at a time, across threads and daemons. An unforeseen failure is
-    uncertain: part of the act may have happened.
+    """Hold the lock of a volume, and convert unexpected failures to BackendUncertain.
+
+    Only one thread of one daemon changes a volume at a time. After an unexpected failure, a part
+    of the change may have been made.
     """
     try:
         with lio_reservations.alone(_checked(name)):
@@ -435,9 +454,11 @@ def _act(name: str) -> Iterator[None]:
 
 
 def _need_lio(kind: type[errors.BlockattachError]) -> None:
-    """Check before rtslib does, which would run a shell.
+    """Check that LIO is loaded.
 
-    :raises kind: LIO is not there; the text says what to do
+    The check comes before any use of rtslib, which would run a shell if LIO is not loaded.
+
+    :raises kind: if LIO is not loaded; the text says what to do
     """
     if os.path.isdir(f'{lio_tree.root()}/core'):
         return
@@ -450,7 +471,8 @@ def _need_lio(kind: type[errors.BlockattachError]) -> None:
 
 
 def _need_address(portal: str) -> None:
-    """LIO itself accepts any address, also one that no host can reach."""
+    """Check that a portal has an address of this host, or raise ConfigurationError."""
+    # LIO itself accepts any address, even one that no host can reach.
     address = portal.rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     try:
@@ -462,13 +484,14 @@ def _need_address(portal: str) -> None:
                    f'target_secondary_ip_addresses to addresses of this host') from exc
 
 
-def _cure(failure: Exception, wanted: Export) -> str:
-    """What went wrong and what to do. rtslib wraps the kernel's error."""
+def _cure(failure: Exception, volume: Export) -> str:
+    """Return what went wrong and what to do about it, for an error text."""
+    # rtslib raises its own error while it handles that of the kernel.
     cause = failure if isinstance(failure, OSError) else failure.__context__
     number = cause.errno if isinstance(cause, OSError) else None
     return {
-        errno.EBUSY: f'{wanted.device} is in use on this host; unmount the device, or stop the '
+        errno.EBUSY: f'{volume.device} is in use on this host; unmount the device, or stop the '
                      f'program or the target that uses the device',
-        errno.EADDRINUSE: f'another program listens on {" or ".join(wanted.portals)}; stop the '
+        errno.EADDRINUSE: f'another program listens on {" or ".join(volume.portals)}; stop the '
                           f'program, or set another target_port',
     }.get(number or 0, str(failure))

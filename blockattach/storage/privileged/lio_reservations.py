@@ -1,11 +1,11 @@
-"""Persistent reservations in LIO: their holders, and what is stored for the next power loss. And
-beside it the lock of a volume: one act at a time, among threads and processes of this host.
+"""Persistent reservations in LIO and their storage across power losses, and the lock of a volume.
 
-LIO writes registrations that shall survive into a file per logical unit, but neither reads it back
-nor removes revoked initiators: both are done here.
+LIO writes registrations that must survive a power loss to one file per logical unit. LIO neither
+reads this file nor removes revoked initiators from it. This module does both.
 
-Several volume managers of one host may share LIO, each with a helper of its own. They lock one
-file, in which each volume has a byte; the kernel releases the locks of a dead process.
+The lock of a volume is held by one thread of one process of this host at a time. Several volume
+managers of a host may share LIO, each with a privileged daemon of its own. They lock one file, in
+which each volume has one byte. The kernel releases the locks of a dead process.
 """
 import contextlib
 import fcntl
@@ -19,12 +19,12 @@ from typing import Any
 from blockattach.platform import errors
 from blockattach.storage.privileged import lio_tree
 
-# The kernel's own default, where its tree does not say.
+# Default of the kernel, for kernels whose configfs tree does not have this setting.
 _DATABASE = '/var/target'
-# A list is silently cut off where the next line would not fit into a page.
+# The kernel silently cuts off a list where the next line would not fit into a page.
 _PAGE, _LONGEST_LINE = 4096, 384
 
-# linux/fs.h: what is changed below a folder with these flags is on the disk before the call ends.
+# linux/fs.h: flags of a folder. Changes in the folder are on the disk before the call returns.
 _GETFLAGS, _SETFLAGS = 0x80086601, 0x40086602
 _SYNC_FLAGS = 0x00000008 | 0x00010000
 
@@ -37,8 +37,10 @@ _RECORD = re.compile(r'PR_REG_START: \d+\n(.*?)PR_REG_END: \d+\n?', re.DOTALL)
 
 
 def make_folders() -> None:
-    """Where LIO writes: it makes no folders, refuses a reservation without them, and does not wait
-    for the disk.
+    """Create the folders in which LIO stores reservations.
+
+    LIO does not create these folders itself, and refuses reservations without them. LIO also does
+    not wait for the disk, so the folder of the reservations is made to write synchronously.
     """
     for folder in ('pr', 'alua'):
         os.makedirs(f'{_database()}/{folder}', mode=0o700, exist_ok=True)
@@ -47,12 +49,12 @@ def make_folders() -> None:
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Hold the lock of a volume; a wait counts against the timeout of the act.
+    """Hold the per-volume lock. Time spent waiting counts against the timeout of the call.
 
-    :raises OSError: the file cannot be made
+    :raises OSError: if the lock file cannot be created
     """
-    # Of an open file, not of a process: those are released when any descriptor is closed, and
-    # exclude no thread.
+    # Locks of an open file description are used. Locks of a process would not exclude its other
+    # threads, and would be released when the process closes any descriptor of the file.
     file = os.open(f'{_database()}/blockattach.lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.fcntl(file, fcntl.F_OFD_SETLKW,
@@ -63,9 +65,10 @@ def alone(name: str) -> Iterator[None]:
 
 
 def held(store: str) -> dict[str, Any]:
-    """Holders of registrations and of the reservation on a backstore.
+    """Return the persistent reservations on a backstore.
 
-    ``complete`` is False where there are more than LIO reports.
+    :returns: ``registered``, the initiators with registrations; ``holders``, those that hold the
+        reservation; ``complete``, False if there are more registrations than LIO reports
     """
     listed = lio_tree.read(f'{store}/pr/res_pr_registered_i_pts') or ''
     registered = sorted(set(_REGISTERED.findall(listed)))
@@ -79,7 +82,8 @@ def held(store: str) -> dict[str, Any]:
 def restore(store: str, serial: str) -> None:
     """Restore the stored registrations of a new backstore, before any grant.
 
-    :raises BackendRefused: LIO does not take it; hosts could harm each other without it
+    :raises BackendRefused: if LIO rejects the registrations; without them, hosts of the volume
+        could damage its data
     """
     try:
         for record in _records(serial):
@@ -92,7 +96,10 @@ def restore(store: str, serial: str) -> None:
 
 
 def forget(serial: str, initiator: str | None = None) -> None:
-    """Remove an initiator, or all, from what is stored, so that it is not restored."""
+    """Delete the stored registrations of an initiator, so that they are not restored.
+
+    :param initiator: name of the initiator; None for all registrations of the volume
+    """
     path = _kept(serial)
     while True:
         try:
@@ -100,20 +107,21 @@ def forget(serial: str, initiator: str | None = None) -> None:
         except FileNotFoundError:
             return
         records = _records(serial)
-        left = [record for record in records
-                if initiator is not None and f'initiator_node={initiator}\n' not in record]
-        if left == records:
+        remaining = [record for record in records
+                     if initiator is not None and f'initiator_node={initiator}\n' not in record]
+        if remaining == records:
             return
-        if not left:
+        if not remaining:
             os.unlink(path)
             return
         draft = f'{path}.new'
         with open(draft, 'w', encoding='utf-8') as file:
-            for number, record in enumerate(left):
+            for number, record in enumerate(remaining):
                 file.write(f'PR_REG_START: {number}\n{record}PR_REG_END: {number}\n')
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
+            # LIO may have written the file meanwhile. The loop then starts again.
             now = os.stat(path)
             if (now.st_mtime_ns, now.st_size) == (before.st_mtime_ns, before.st_size):
                 os.replace(draft, path)
@@ -121,7 +129,7 @@ def forget(serial: str, initiator: str | None = None) -> None:
 
 
 def _write_through(folder: str) -> None:
-    """Set the attributes of ``chattr +SD``, which file systems in memory lack."""
+    """Set the attributes of ``chattr +SD``, unless the file system does not support them."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):

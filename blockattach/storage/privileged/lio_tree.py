@@ -1,14 +1,16 @@
-"""Our volumes in LIO's configfs tree. Reads only; the cost of a read does not grow with the number
-of volumes, except for the lists of all.
+"""Read access to the volumes of this service in the configfs tree of LIO.
 
-A volume has one name for its target and for its backstore, ``<prefix>volume-<uuid>``, one portal
-group, one logical unit, and an ACL per initiator::
+The cost of a read does not grow with the number of volumes, except for functions that list all
+volumes.
 
-    core/iblock_<number>/<name>                    the backstore
-    iscsi/<name>/tpgt_1/lun/lun_0/<link>           to the backstore
-    iscsi/<name>/tpgt_1/acls/<initiator>/lun_0/<link>   to the logical unit
+The target and the backstore of a volume have the same name, ``<prefix>volume-<uuid>``. A target
+has one target portal group, one logical unit, and one ACL per initiator::
 
-What vanishes between two reads counts as absent.
+    core/iblock_<number>/<name>                         the backstore
+    iscsi/<name>/tpgt_1/lun/lun_0/<link>                link to the backstore
+    iscsi/<name>/tpgt_1/acls/<initiator>/lun_0/<link>   link to the logical unit
+
+A file or folder that vanishes between two reads counts as absent.
 """
 import dataclasses
 import os
@@ -25,8 +27,8 @@ UNIT = 'lun_0'
 
 UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 
-# What makes a portal group ours: initiators without an ACL cannot log in or discover it, and a new
-# mapping is read-only until it is made writable.
+# Attributes of the portal groups of this service. Initiators without an ACL can neither log in nor
+# discover the target, and a new mapping is read-only until it is made writable.
 ATTRIBUTES: Mapping[str, str] = {
     'authentication': '1',
     'generate_node_acls': '0',
@@ -34,21 +36,24 @@ ATTRIBUTES: Mapping[str, str] = {
     'prod_mode_write_protect': '1',
 }
 
-# LIO 6.1 accepts WRITE SAME on a read-only mapping if the command claims to read. So a volume with
-# a read-only grant does not support that command.
+# Attributes of a backstore with a read-only grant, which disable WRITE SAME. LIO 6.1 accepts this
+# command on a read-only mapping if the command claims to read.
 READER_ATTRIBUTES: Mapping[str, str] = {'max_write_same_len': '0', 'emulate_tpws': '0'}
 
 _NUMBER = re.compile(r'Major: (\d+) Minor: (\d+)')
-# rtslib gives out smaller numbers.
+# rtslib assigns smaller numbers.
 _FIRST_HBA = 2 ** 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Acl:
-    """An initiator's ACL of a volume.
+    """ACL of an initiator on a volume.
 
-    ``mapped``: it leads to the logical unit, and nowhere else. ``requires_chap``: a login needs
-    the credential.
+    :ivar mapped: True if the ACL maps the logical unit of the volume and no other
+    :ivar account: CHAP user name of the initiator, or empty
+    :ivar mutual_account: CHAP user name of the target for mutual CHAP, or empty
+    :ivar requires_chap: True if a login requires the credential
+    :ivar in_session: True if the initiator has at least one session
     """
 
     initiator: str
@@ -61,40 +66,42 @@ class Acl:
 
 
 def root() -> str:
-    """Where LIO's tree is, according to rtslib."""
+    """Return the path of the configfs tree of LIO, according to rtslib."""
     return str(node.CFSNode.configfs_dir)
 
 
 def fabric() -> str:
-    """Where the iSCSI targets are."""
+    """Return the path of the folder of all iSCSI targets."""
     return f'{root()}/iscsi'
 
 
 def target(name: str) -> str:
-    """Where the target of a volume is."""
+    """Return the path of the target of a volume."""
     return f'{fabric()}/{name}'
 
 
 def group(name: str) -> str:
-    """Where the portal group of a volume is."""
+    """Return the path of the portal group of a volume."""
     return f'{target(name)}/{GROUP}'
 
 
 def acl_path(name: str, initiator: str) -> str:
-    """Where an initiator's ACL is."""
+    """Return the path of the ACL of an initiator on a volume."""
     return f'{group(name)}/acls/{initiator}'
 
 
 def backstore(name: str) -> str:
-    """Where the backstore of a volume is made: at a number derived from the name, so that no
-    search is needed. Two volumes may share a number.
+    """Return the path at which the backstore of a volume is created.
+
+    The number of its host bus adapter is a hash of the name, so that no search is needed. Two
+    volumes may have the same number.
     """
     number = _FIRST_HBA + zlib.crc32(name.encode()) % (2 ** 32 - _FIRST_HBA)
     return f'{root()}/core/iblock_{number}/{name}'
 
 
 def read(path: str) -> str | None:
-    """What a file says; None where there is none."""
+    """Return the stripped content of a file, or None if the file does not exist."""
     try:
         with open(path, encoding='utf-8', errors='replace') as file:
             return file.read().strip()
@@ -103,7 +110,7 @@ def read(path: str) -> str | None:
 
 
 def names(path: str) -> list[str]:
-    """What is in a folder, in order; nothing where there is none."""
+    """Return the sorted names in a folder, or an empty list if the folder does not exist."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -111,17 +118,25 @@ def names(path: str) -> list[str]:
 
 
 def link(folder: str) -> str | None:
-    """Where the one link in a folder leads, as written there; None where there is not one."""
+    """Return the target of the only symbolic link in a folder.
+
+    :returns: None if the folder does not exist, or has no link or several links
+    """
     try:
-        with os.scandir(folder) as inside:
-            found = [one.path for one in inside if one.is_symlink()]
-        return os.readlink(found[0]) if len(found) == 1 else None
+        with os.scandir(folder) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()]
+        return os.readlink(links[0]) if len(links) == 1 else None
     except OSError:
         return None
 
 
 def linked_backstore(name: str) -> str | None:
-    """The backstore that the volume's logical unit leads to, whichever program made it."""
+    """Return the path of the backstore behind the logical unit of a volume.
+
+    Another program may have created this backstore.
+
+    :returns: None if the volume has no logical unit
+    """
     leads = link(f'{group(name)}/lun/{UNIT}')
     if leads is None:
         return None
@@ -130,34 +145,43 @@ def linked_backstore(name: str) -> str | None:
 
 
 def backstores(name: str) -> list[str]:
-    """Every backstore of this name. Reads all of them: for repairs only."""
+    """Return the paths of all backstores with a name.
+
+    The function lists all backstores of the host and is therefore for repairs only.
+    """
     return [path for path in _backstores() if os.path.basename(path) == name]
 
 
 def leads_to(store: str, device: str) -> bool:
-    """Whether a backstore is backed by a device; compares device numbers, not paths."""
-    found = _NUMBER.search(read(f'{store}/info') or '')
-    return found is not None and number_of(device) == (int(found[1]), int(found[2]))
+    """Return True if a backstore is backed by a device.
+
+    Device numbers are compared, because a device may have several paths.
+    """
+    match = _NUMBER.search(read(f'{store}/info') or '')
+    return match is not None and number_of(device) == (int(match[1]), int(match[2]))
 
 
 def number_of(device: str) -> tuple[int, int] | None:
-    """The kernel's number of a block device, which is the same under every path."""
+    """Return the major and minor number of a block device, or None if it is no block device."""
     try:
-        found = os.stat(device)
+        status = os.stat(device)
     except OSError:
         return None
-    if not stat.S_ISBLK(found.st_mode):
+    if not stat.S_ISBLK(status.st_mode):
         return None
-    return os.major(found.st_rdev), os.minor(found.st_rdev)
+    return os.major(status.st_rdev), os.minor(status.st_rdev)
 
 
-def has_attributes(path: str, wanted: Mapping[str, str]) -> bool:
-    """Whether the attributes of a node are as they should be."""
-    return all(read(f'{path}/attrib/{name}') == value for name, value in wanted.items())
+def has_attributes(path: str, attributes: Mapping[str, str]) -> bool:
+    """Return True if the attributes of a node have the given values."""
+    return all(read(f'{path}/attrib/{name}') == value for name, value in attributes.items())
 
 
 def is_whole(name: str, portals: list[str]) -> bool:
-    """Whether a volume is exported as it should be, at these portals; ACLs aside."""
+    """Return True if a volume is completely exported at exactly these portals.
+
+    The ACLs are not checked.
+    """
     path = group(name)
     store = linked_backstore(name)
     return (store is not None and os.path.basename(store) == name
@@ -168,35 +192,38 @@ def is_whole(name: str, portals: list[str]) -> bool:
 
 
 def acl(name: str, initiator: str) -> Acl | None:
-    """An initiator's ACL, if there is one."""
+    """Return the ACL of an initiator on a volume, or None if there is none."""
     path = acl_path(name, initiator)
-    found = names(path)
-    if not found:
+    entries = names(path)
+    if not entries:
         return None
     account, password, mutual = (
         read(f'{path}/auth/{field}') or '' for field in ('userid', 'password', 'userid_mutual'))
     leads = link(f'{path}/{UNIT}') or ''
     return Acl(
         initiator,
-        mapped=([part for part in found if part.startswith('lun_')] == [UNIT]
+        mapped=([entry for entry in entries if entry.startswith('lun_')] == [UNIT]
                 and leads.endswith(f'/iscsi/{name}/{GROUP}/lun/{UNIT}')),
         read_only=read(f'{path}/{UNIT}/write_protect') == '1',
         account=_unset(account), mutual_account=_unset(mutual),
         requires_chap=bool(_unset(password)) and read(f'{path}/attrib/authentication') != '0',
-        # The kernel reports one session, however many there are.
+        # The kernel reports one session even if there are several.
         in_session=not (read(f'{path}/info') or 'No active').startswith('No active'))
 
 
 def acls(name: str) -> list[Acl]:
-    """Every ACL of a volume."""
-    found = (acl(name, initiator) for initiator in names(f'{group(name)}/acls'))
-    return [one for one in found if one is not None]
+    """Return all ACLs of a volume."""
+    listed = (acl(name, initiator) for initiator in names(f'{group(name)}/acls'))
+    return [entry for entry in listed if entry is not None]
 
 
 def volumes(ours: re.Pattern[str]) -> list[str]:
-    """The names of all volumes that have a target or a backstore."""
-    found = set(names(fabric())) | {os.path.basename(path) for path in _backstores()}
-    return sorted(name for name in found if ours.fullmatch(name))
+    """Return the names of all volumes that have a target or a backstore.
+
+    :param ours: pattern of the names
+    """
+    present = set(names(fabric())) | {os.path.basename(path) for path in _backstores()}
+    return sorted(name for name in present if ours.fullmatch(name))
 
 
 def _backstores() -> Iterator[str]:
@@ -208,5 +235,5 @@ def _backstores() -> Iterator[str]:
 
 
 def _unset(text: str) -> str:
-    """LIO's text for an unset name, as an empty one."""
+    # LIO shows an unset user name or password as NULL.
     return '' if text == 'NULL' else text

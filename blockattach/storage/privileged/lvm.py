@@ -1,10 +1,11 @@
-"""What is done to one volume group, as root: a function for each act, and nothing else.
+"""Privileged calls of the LVM stores, with one function for each command on a volume group.
 
-An unprivileged caller may ask for these acts, so each checks its arguments: it changes only
-logical volumes whose names are ours (`NAMES`), or makes them ours (`adopt`), runs only ``lvm``,
-and reads its configuration only from a folder that no other user may write to.
+The caller is an unprivileged process, so each function checks its arguments. The functions change
+only logical volumes whose names belong to this service (`NAMES`), or that `adopt` takes over. They
+run only ``lvm``, and read the LVM configuration only from a folder that no user other than root
+can write to.
 
-What goes wrong crosses the border between processes as an exception that carries plain values.
+Errors cross the process boundary as exceptions that carry plain values.
 """
 import contextlib
 import errno
@@ -23,17 +24,18 @@ from typing import NamedTuple
 from blockattach.storage.privileged import context
 
 TAG = 'blockattach'
-"""The LVM tag of every logical volume and thin pool that is ours."""
+"""LVM tag of all logical volumes and thin pools of this service."""
 
 _UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 NAMES = re.compile(rf'(volume|_snapshot|_unfinished|_source|deleted)-{_UUID}(-[0-9a-f]{{8}})?')
-"""The names of what we make: nothing else is ever changed."""
+"""Names of the logical volumes that this service creates. No others are ever changed, except by
+`adopt`."""
 
 _LVM_NAME = re.compile(r'[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}')
 _PIECE = 1024 ** 2
 _GRACE_SECONDS = 5.0
 _REPORT = ('--reportformat', 'json', '--units', 'b', '--nosuffix', '--binary')
-# A full report has parts that nobody asked for; one field of each is enough.
+# A full report always has five parts. The parts that are not needed are reduced to one field.
 _CONTENT = (
     '--configreport', 'vg', '-o', 'vg_size,vg_free,vg_tags,vg_missing_pv_count',
     '--configreport', 'lv', '-o',
@@ -44,36 +46,48 @@ _CONTENT = (
 
 
 class CommandFailed(Exception):
-    """It ended by itself with another code than 0; ``args``: the command, its code, what it says.
+    """Error of a command that ended with a nonzero exit status.
+
+    :ivar args: command, exit status, error output
     """
 
 
 class CommandMissing(Exception):
-    """There is no such program, or it cannot be run: nothing happened; ``args``: it, and why."""
+    """Error of a program that is missing or cannot be run, so that nothing was changed.
+
+    :ivar args: program, reason
+    """
 
 
 class CommandHung(Exception):
-    """It had not ended when its time was up, and was killed: what it did is not known; ``args``:
-    the command, and the seconds.
+    """Error of a command that exceeded its timeout and was killed, so that its effect is unknown.
+
+    :ivar args: command, timeout in seconds
     """
 
 
 class Site(NamedTuple):
-    """Where to act, and how long a command may take."""
+    """Volume group to act on, and the settings of its commands.
+
+    :ivar group: name of the volume group
+    :ivar conf_file: path of the ``lvm.conf`` to use; empty for that of the system
+    :ivar seconds: timeout of a command
+    """
 
     group: str
     conf_file: str
     seconds: float
 
 
-# ---- What there is ------------------------------------------------------------------------------
+# ---- Reports ------------------------------------------------------------------------------------
 
 
 @context.lvm.entrypoint
 def content(site: Site) -> dict[str, list[dict[str, str]]]:
-    """The volume group (``vg``) and all its logical volumes (``lv``), others' too, at one moment.
+    """Return the volume group (``vg``) and all its logical volumes (``lv``) at one moment.
 
-    Rows by LVM's names of their fields; sizes in bytes.
+    Logical volumes of others are included. The keys of a row are the names that LVM gives its
+    fields. Sizes are in bytes.
     """
     site = _checked(site)
     output = _reported(site, 'fullreport', *_CONTENT, site.group)
@@ -82,32 +96,34 @@ def content(site: Site) -> dict[str, list[dict[str, str]]]:
 
 @context.lvm.entrypoint
 def physical_volumes(site: Site) -> list[dict[str, str]]:
-    """The disks that LVM knows as its own on this host, with the group of each."""
+    """Return all physical volumes of this host, with the volume group of each."""
     return _reported(_checked(site), 'pvs', '-o', 'pv_name,vg_name')['pv']
 
 
 @context.lvm.entrypoint
 def scanning(site: Site) -> dict[str, Any]:
-    """What LVM scans: its ``global_filter``, whether it scans logical volumes, and whether a file
-    lists the devices.
+    """Return the settings that determine which devices LVM scans.
+
+    :returns: ``global_filter``, the list of its patterns; ``scan_lvs``, True if logical volumes
+        are scanned; ``devices_file``, True if only devices listed in a file are scanned
     """
     site = _checked(site)
     output = _lvm(site, 'lvmconfig', '--typeconfig', 'full', 'devices/global_filter',
                   'devices/scan_lvs', 'devices/use_devicesfile', 'devices/devicesfile')
-    found = dict(line.split('=', 1) for line in output.splitlines())
+    settings = dict(line.split('=', 1) for line in output.splitlines())
     folder = os.path.dirname(site.conf_file) or os.environ.get('LVM_SYSTEM_DIR') or '/etc/lvm'
-    devices = os.path.join(folder, 'devices', json.loads(found['devicesfile']))
-    return {'global_filter': json.loads(found['global_filter']),
-            'scan_lvs': found['scan_lvs'] == '1',
-            'devices_file': found['use_devicesfile'] == '1' and os.path.exists(devices)}
+    devices = os.path.join(folder, 'devices', json.loads(settings['devicesfile']))
+    return {'global_filter': json.loads(settings['global_filter']),
+            'scan_lvs': settings['scan_lvs'] == '1',
+            'devices_file': settings['use_devicesfile'] == '1' and os.path.exists(devices)}
 
 
-# ---- What is changed ----------------------------------------------------------------------------
+# ---- Changes of logical volumes -----------------------------------------------------------------
 
 
 @context.lvm.entrypoint
 def create_thin(site: Site, pool: str, name: str, size: int) -> None:
-    """Make a thin volume of ``size`` bytes in a pool."""
+    """Create a thin volume of ``size`` bytes in a thin pool."""
     site = _checked(site, name)
     _lvm(site, 'lvcreate', '--yes', '--type', 'thin', '--thinpool', _name(pool),
          '--virtualsize', f'{int(size)}b', *_named(name), site.group)
@@ -115,7 +131,7 @@ def create_thin(site: Site, pool: str, name: str, size: int) -> None:
 
 @context.lvm.entrypoint
 def create_thick(site: Site, name: str, size: int) -> None:
-    """Make a volume of ``size`` bytes that takes its room at once."""
+    """Create a thick volume of ``size`` bytes, which allocates all its space at once."""
     site = _checked(site, name)
     _lvm(site, 'lvcreate', '--yes', '--type', 'linear', '--size', f'{int(size)}b',
          *_named(name), site.group)
@@ -123,7 +139,7 @@ def create_thick(site: Site, name: str, size: int) -> None:
 
 @context.lvm.entrypoint
 def snapshot_thin(site: Site, origin: str, name: str) -> None:
-    """Make a thin volume that shares its blocks with ``origin``, and is active from then on."""
+    """Create a thin snapshot of ``origin``, which is active from then on."""
     site = _checked(site, origin, name)
     _lvm(site, 'lvcreate', '--yes', '--snapshot', '--setactivationskip', 'n', *_named(name),
          f'{site.group}/{origin}')
@@ -131,9 +147,10 @@ def snapshot_thin(site: Site, origin: str, name: str) -> None:
 
 @context.lvm.entrypoint
 def snapshot_thick(site: Site, origin: str, name: str, room: int) -> None:
-    """Make a snapshot that keeps what is overwritten, in at most ``room`` bytes.
+    """Create a thick snapshot of ``origin`` with at most ``room`` bytes of space.
 
-    LVM takes less where less can hold all of the origin.
+    The space holds data that is overwritten in the origin. LVM allocates less if less is enough
+    for all data of the origin.
     """
     site = _checked(site, origin, name)
     _lvm(site, 'lvcreate', '--yes', '--snapshot', '--size', f'{int(room)}b', *_named(name),
@@ -142,41 +159,47 @@ def snapshot_thick(site: Site, origin: str, name: str, room: int) -> None:
 
 @context.lvm.entrypoint
 def split_snapshot(site: Site, name: str) -> None:
-    """Part a thick snapshot from its origin: what is left of it is a plain volume."""
+    """Split a thick snapshot from its origin. The space of the snapshot becomes a plain volume."""
     site = _checked(site, name)
     _lvm(site, 'lvconvert', '--yes', '--splitsnapshot', f'{site.group}/{name}')
 
 
 @context.lvm.entrypoint
 def extend(site: Site, name: str, size: int) -> None:
-    """Make a volume ``size`` bytes large."""
+    """Extend a volume to ``size`` bytes."""
     site = _checked(site, name)
     _lvm(site, 'lvextend', '--size', f'{int(size)}b', f'{site.group}/{name}')
 
 
 @context.lvm.entrypoint
 def cut(site: Site, name: str, size: int) -> None:
-    """Shrink a volume that is deleted or unfinished to ``size`` bytes."""
+    """Shrink a deleted or unfinished volume to ``size`` bytes.
+
+    :raises ValueError: if the volume is neither deleted nor unfinished
+    """
     site = _checked(site, name)
     if not name.startswith('_unfinished-'):
         _only_deleted(name)
-    # Without LVM's own back-up of each step: a wipe makes hundreds of them.
+    # LVM's backup of the metadata is disabled, because a wipe shrinks a volume hundreds of times.
     _lvm(site, 'lvreduce', '--force', '--yes', '--autobackup', 'n', '--size', f'{int(size)}b',
          f'{site.group}/{name}')
 
 
 @context.lvm.entrypoint
 def rename(site: Site, name: str, new_name: str) -> None:
-    """Rename a volume; its use continues."""
+    """Rename a volume, which may be in use."""
     site = _checked(site, name, new_name)
     _lvm(site, 'lvrename', site.group, name, new_name)
 
 
 @context.lvm.entrypoint
 def adopt(site: Site, name: str, new_name: str) -> None:
-    """Give any logical volume of the group our tag and a name of ours; its use continues.
+    """Add the tag of this service to a logical volume of others, and rename the volume.
 
-    Only this makes what others made ours.
+    The logical volume may be in use. No other function changes logical volumes of others.
+
+    :param name: name of any logical volume of the volume group
+    :param new_name: name that belongs to this service
     """
     site = _checked(site, new_name)
     _lvm(site, 'lvchange', '--addtag', TAG, f'{site.group}/{_name(name)}')
@@ -185,23 +208,29 @@ def adopt(site: Site, name: str, new_name: str) -> None:
 
 @context.lvm.entrypoint
 def activate(site: Site, name: str) -> None:
-    """Let the volume have a device, also one that is left out when all are activated."""
+    """Activate a volume, even if it has the flag to be skipped on activation."""
     site = _checked(site, name)
     _lvm(site, 'lvchange', '--activate', 'y', '--ignoreactivationskip', f'{site.group}/{name}')
 
 
 @context.lvm.entrypoint
 def deactivate(site: Site, name: str) -> None:
-    """Take the volume's device away; LVM refuses while anyone holds it."""
+    """Deactivate a volume.
+
+    :raises CommandFailed: if the device of the volume is open
+    """
     site = _checked(site, name)
     _lvm(site, 'lvchange', '--activate', 'n', f'{site.group}/{name}')
 
 
 @context.lvm.entrypoint
 def remove(site: Site, name: str) -> None:
-    """Remove a volume that is ours and has no thick snapshots, which LVM would remove too.
+    """Delete a volume of this service that has no thick snapshots.
 
-    LVM refuses while anyone holds it.
+    LVM would delete the thick snapshots of a volume along with it.
+
+    :raises ValueError: if the volume has no tag of this service, or has thick snapshots
+    :raises CommandFailed: if the device of the volume is open
     """
     site = _checked(site, name)
     output = _lvm(site, 'lvremove', '--yes', '--select',
@@ -211,12 +240,16 @@ def remove(site: Site, name: str) -> None:
                          f'snapshots, and was not removed')
 
 
-# ---- Bytes --------------------------------------------------------------------------------------
+# ---- Data of volumes ----------------------------------------------------------------------------
 
 
 @context.lvm.entrypoint
 def zero(site: Site, name: str, offset: int, length: int) -> None:
-    """Overwrite a part of a deleted volume with zeros, down to the disk."""
+    """Overwrite a part of a deleted volume with zeros, and flush it to the disk.
+
+    :param offset: start of the part in bytes
+    :param length: length of the part in bytes
+    """
     site = _checked(site, name)
     _only_deleted(name)
     piece = bytes(_PIECE)
@@ -231,20 +264,26 @@ def zero(site: Site, name: str, offset: int, length: int) -> None:
 
 @context.lvm.entrypoint
 def copy(site: Site, source: str, name: str, offset: int, length: int) -> None:
-    """Make a part of a volume equal to the same part of another: writes only what differs."""
+    """Copy a part of a volume to the same part of another volume, and flush it to the disk.
+
+    Only pieces that differ are written.
+
+    :param offset: start of the part in bytes
+    :param length: length of the part in bytes
+    """
     site = _checked(site, source, name)
     paths = _paths(site, source, name)
     original = os.open(paths[source], os.O_RDONLY | os.O_CLOEXEC)
     file = os.open(paths[name], os.O_RDWR | os.O_CLOEXEC)
-    wanted, present = bytearray(_PIECE), bytearray(_PIECE)
+    expected, present = bytearray(_PIECE), bytearray(_PIECE)
     try:
         for start in range(offset, offset + length, _PIECE):
             size = min(_PIECE, offset + length - start)
-            del wanted[size:], present[size:]
-            _read(original, wanted, start)
+            del expected[size:], present[size:]
+            _read(original, expected, start)
             _read(file, present, start)
-            if wanted != present:
-                _write(file, wanted, start)
+            if expected != present:
+                _write(file, expected, start)
         _flush(file, offset, length)
         os.posix_fadvise(original, offset, length, os.POSIX_FADV_DONTNEED)
     finally:
@@ -268,27 +307,30 @@ def _write(file: int, piece: bytes | bytearray, offset: int) -> None:
 
 
 def _flush(file: int, offset: int, length: int) -> None:
-    """Write it to the disk, and drop it from the page cache."""
+    """Flush a range of a device to the disk, and drop the range from the page cache."""
     os.fdatasync(file)
     os.posix_fadvise(file, offset, length, os.POSIX_FADV_DONTNEED)
 
 
 def _paths(site: Site, *names: str) -> dict[str, str]:
-    """The devices of our volumes, as LVM reports them."""
+    """Return the paths of the devices of volumes of this service, by name.
+
+    :raises ValueError: if a volume does not have the tag of this service
+    """
     output = _reported(site, 'lvs', '-o', 'lv_name,lv_path', '--select', f'lv_tags={TAG}',
                        *(f'{site.group}/{name}' for name in names))
-    found = {row['lv_name']: row['lv_path'] for row in output['lv']}
+    paths = {row['lv_name']: row['lv_path'] for row in output['lv']}
     for name in names:
-        if name not in found:
+        if name not in paths:
             raise ValueError(f'{site.group}/{name} no longer carries the tag {TAG}')
-    return found
+    return paths
 
 
-# ---- LVM ----------------------------------------------------------------------------------------
+# ---- LVM commands -------------------------------------------------------------------------------
 
 
 def _reported(site: Site, verb: str, *words: str) -> dict[str, list[dict[str, str]]]:
-    """The rows of each kind that a report has."""
+    """Run a reporting command, and return the rows of each part of the report."""
     [output] = json.loads(_lvm(site, verb, *_REPORT, *words))['report']
     return dict(output)
 
@@ -303,11 +345,14 @@ def _lvm(site: Site, verb: str, *words: str) -> str:
 
 
 def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) -> str:
-    """What a program says on standard output: run to its end or to its deadline, never by a shell,
-    and with no terminal.
+    """Run a program until it ends or exceeds its timeout, and return its standard output.
 
-    :param environment: beside PATH, everything that it sees of ours
-    :raises CommandFailed, CommandMissing, CommandHung: as the classes say
+    The program is run without a shell and without a terminal.
+
+    :param words: program and arguments
+    :param seconds: timeout
+    :param environment: environment of the program in addition to PATH and LC_ALL
+    :raises CommandFailed, CommandMissing, CommandHung: as described by the classes
     """
     cleaned = {'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C', **environment}
     try:
@@ -328,7 +373,10 @@ def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) ->
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """End it and its children. One that is blocked in the kernel ends when that call does."""
+    """Kill a process and its children, and wait briefly for their end.
+
+    A process that is blocked in the kernel ends only when its system call returns.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -336,12 +384,17 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def _named(name: str) -> Sequence[str]:
-    """Name and mark come in one step, so that nothing of ours is ever without its mark."""
+    # The tag is set by the command that creates the volume, so that no volume of this service is
+    # ever without the tag.
     return ('--name', name, '--addtag', TAG)
 
 
 def _checked(site: Site, *names: str) -> Site:
-    """The site again, as its class: the border between processes makes a plain tuple of it."""
+    """Return the site after checking it and the names of logical volumes of this service.
+
+    :raises ValueError: if a name is not one of this service, or the configuration is not trusted
+    """
+    # Between the processes, the site is sent as a plain tuple.
     site = Site(*site)
     _name(site.group)
     for name in names:
@@ -364,13 +417,19 @@ def _only_deleted(name: str) -> None:
 
 
 def _trusted(path: pathlib.Path) -> pathlib.Path:
-    """LVM's configuration names programs that it runs: nobody but root may have written it."""
-    found = path.resolve()
-    if not path.is_absolute() or found.name != 'lvm.conf' or not found.is_file():
+    """Return the resolved path of an lvm.conf that only root can have written.
+
+    The configuration of LVM names programs that LVM runs as root.
+
+    :raises ValueError: if the path is not that of an lvm.conf, or others can write to it
+    """
+    resolved = path.resolve()
+    if not path.is_absolute() or resolved.name != 'lvm.conf' or not resolved.is_file():
         raise ValueError(f'{path} is not the absolute path of an lvm.conf file')
-    for part in (found, *found.parents):
-        facts = part.stat()
-        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
-        if others or facts.st_uid not in (0, os.geteuid()):
+    for part in (resolved, *resolved.parents):
+        status = part.stat()
+        is_shared = (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+                     and not status.st_mode & stat.S_ISVTX)
+        if is_shared or status.st_uid not in (0, os.geteuid()):
             raise ValueError(f'{path} is writable by users other than root, at {part}')
-    return found
+    return resolved
