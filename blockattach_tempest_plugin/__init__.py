@@ -1,5 +1,5 @@
-"""Black-box tests of volume attachments, for any endpoint of the Block Storage API v3.
+"""Black-box tests of volume attachments for any endpoint of the Block Storage API v3.
 
-The cases are written once (`cases`). The command ``blockattach-sanity`` runs them by itself, and
-Tempest as those of a plugin. A package of its own: it knows a service by HTTP only.
+The test cases are in `cases`. The command ``blockattach-sanity`` runs them directly, and Tempest
+runs them as a plugin. The package is separate from `blockattach`, and uses a service by HTTP only.
 """

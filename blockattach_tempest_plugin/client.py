@@ -1,4 +1,4 @@
-"""Requests of the Block Storage API as the cases send them: any body, any version, any answer."""
+"""HTTP client of the Block Storage API, which can also send invalid requests."""
 import json
 import threading
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from typing import NamedTuple
 import requests
 
 NEWEST = (3, 71)
-"""The newest microversion that the cases know."""
+"""Newest microversion that the test cases use."""
 SECONDS = 120.0
 Token = Callable[[], str | None]
 
 
 class Answer(NamedTuple):
-    """An answer, whatever it is. ``body`` is what its JSON says, None if it has none."""
+    """Response to a request. ``body`` is the parsed JSON, or None without a body."""
 
     status: int
     body: Any
@@ -24,24 +24,24 @@ class Answer(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Under which key a failure is described; empty if it is not."""
+        """Key under which a failure is described; empty if there is none."""
         return next(iter(self.body)) if isinstance(self.body, dict) and self.body else ''
 
     @property
     def message(self) -> str:
-        """The sentence of a failure; empty if there is none."""
+        """Message of a failure; empty if there is none."""
         inner = self.body.get(self.fault) if self.fault else None
         return str(inner.get('message', '')) if isinstance(inner, dict) else ''
 
 
 class Client:
-    """One caller. Threads may share it."""
+    """Client of one caller. It is safe to use from several threads."""
 
     def __init__(self, endpoint: str, token: Token, service_token: Token | None = None) -> None:
         """
-        :param endpoint: with the version, and the project if the service wants it in addresses
-        :param token: asked before each request, so that it may be renewed
-        :param service_token: sent besides, by a caller that is a service
+        :param endpoint: URL with the version, and with the project ID if the service requires it
+        :param token: returns the token; called before each request, so that it can be renewed
+        :param service_token: returns the service token; None if the caller is not a service
         """
         self.endpoint = endpoint.rstrip('/')
         self.version = '.'.join(map(str, NEWEST))
@@ -49,18 +49,18 @@ class Client:
         self._thread = threading.local()
 
     def with_service_token(self, service_token: Token) -> 'Client':
-        """The same caller with a service behind it."""
+        """Return a client that also sends a service token."""
         return Client(self.endpoint, self._token, service_token)
 
     def send(self, method: str, path: str, body: Any = None, version: str | None = '',
              extension: str | None = None, **headers: str) -> Answer:
-        """Send any request.
+        """Send a request.
 
-        :param path: below the endpoint; a whole address is taken as it is
-        :param body: sent as JSON; bytes are sent as they are
-        :param version: a microversion; empty: the client's own, None: none is named
-        :param extension: the version of blockattach's own API that is asked for
-        :param headers: with underscores for hyphens
+        :param path: path below the endpoint, or a complete URL
+        :param body: sent as JSON; bytes are sent unchanged
+        :param version: microversion; empty for that of the client, None to omit it
+        :param extension: version of the blockattach extension; None to omit it
+        :param headers: further headers, with underscores in place of hyphens
         """
         named = [f'volume {version or self.version}'] if version is not None else []
         named += [f'blockattach {extension}'] if extension else []
@@ -80,16 +80,16 @@ class Client:
         return Answer(reply.status_code, parsed, reply.headers, reply.text)
 
     def get(self, path: str, version: str | None = '', **more: str) -> Answer:
-        """Read."""
+        """Send a GET request."""
         return self.send('GET', path, None, version, **more)
 
     def create(self, volume_id: str, version: str = '', **fields: Any) -> Answer:
-        """Make an attachment."""
+        """Create an attachment."""
         return self.send('POST', '/attachments',
                          {'attachment': {'volume_uuid': volume_id, **fields}}, version)
 
     def update(self, attachment_id: str, connector: Any, version: str = '') -> Answer:
-        """Give an attachment its connector."""
+        """Update an attachment with a connector."""
         return self.send('PUT', f'/attachments/{attachment_id}',
                          {'attachment': {'connector': connector}}, version)
 
@@ -107,11 +107,13 @@ class Client:
         return self.get(f'/attachments/{attachment_id}', version, **more)
 
     def act(self, volume_id: str, action: str, value: Any = None) -> Answer:
-        """An action on a volume."""
+        """Send a volume action."""
         return self.send('POST', f'/volumes/{volume_id}/action', {action: value})
 
     def _session(self) -> requests.Session:
-        """One for each thread: requests does not promise that they can share it."""
+        """Return the session of this thread. requests does not guarantee that sessions are
+        thread-safe.
+        """
         found: requests.Session | None = getattr(self._thread, 'session', None)
         if found is None:
             found = self._thread.session = requests.Session()

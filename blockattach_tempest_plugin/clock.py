@@ -1,4 +1,4 @@
-"""The clock of the machine that the cases run on."""
+"""Clock of the machine that runs the test cases."""
 import threading
 import time
 
@@ -6,10 +6,10 @@ _NEVER = threading.Event()
 
 
 def monotonic() -> float:
-    """Seconds that only grow; for a deadline."""
+    """Return the seconds of the monotonic clock, for deadlines."""
     return time.monotonic()
 
 
 def pause(seconds: float) -> None:
-    """Let so much time pass before the service is asked again."""
+    """Wait for some seconds before the service is asked again."""
     _NEVER.wait(seconds)

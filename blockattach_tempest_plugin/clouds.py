@@ -1,4 +1,4 @@
-"""What the cases run on: callers, volume types, what the service announces, and what was made."""
+"""Service under test: its callers, volume types and versions, and the created resources."""
 import contextlib
 import dataclasses
 import re
@@ -12,7 +12,7 @@ from blockattach_tempest_plugin import client
 from blockattach_tempest_plugin import clock
 
 PREFIX = 'sanity-'
-"""How the names begin of all that the cases make."""
+"""Prefix of the names of all resources that the test cases create."""
 MULTIATTACH = '<is> True'
 EXTENSION = 'Blockattach-API-Versions'
 SECONDS = 120.0
@@ -21,45 +21,47 @@ _VERSION = re.compile(r'/v3(/.*)?$')
 
 
 class Unusable(Exception):
-    """The cases cannot be run there; the text says why."""
+    """The test cases cannot run against the service. The text has the reason."""
 
 
 @dataclasses.dataclass
 class Cloud:
-    """Callers that are None are not there, and cases that need them are skipped."""
+    """Service under test. Cases that need a missing caller (None) are skipped."""
 
     member: client.Client
     other: client.Client | None = None
-    """Of another project, and no administrator."""
+    """Caller of another project without the admin role."""
     admin: client.Client | None = None
     service: client.Client | None = None
-    """The member, with a service token."""
+    """The member with a service token."""
     reader: client.Client | None = None
-    """Of the member's project, with no right to change anything."""
+    """Read-only caller of the member's project."""
     compute: client.Client | None = None
     """Client of the member for the compute API of this project."""
     plain_type: str | None = None
     multiattach_type: str | None = None
     extension: tuple[int, int] | None = None
-    """The newest version of blockattach's own API; None: it is not offered."""
+    """Newest version of the blockattach extension; None if it is not supported."""
     asks_servers: bool = True
-    """Whether a user may end the connection of a server that does not exist: Nova is asked."""
+    """True if a user may end the connection of a server that does not exist, because Nova is
+    asked.
+    """
     shows_differences: bool = False
-    """Whether what only blockattach promises is tried elsewhere too."""
+    """True to run the cases that only blockattach guarantees against other services too."""
     volumes: dict[str, client.Client] = dataclasses.field(default_factory=dict)
-    """What was made and is not removed yet, with the caller that made it."""
+    """Created volumes that are not deleted yet, with the caller that created each."""
     own_type: str | None = None
     _guard: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @property
     def ender(self) -> client.Client:
-        """Who may end any attachment of the member's."""
+        """Caller that may delete any attachment of the member."""
         return self.service or self.member
 
     def prepare(self) -> None:
-        """Find out what is offered, and make what is missing.
+        """Detect the features of the service, and create missing resources.
 
-        :raises Unusable: nobody serves there, or the caller is refused
+        :raises Unusable: the service does not respond, or refuses the caller
         """
         try:
             listed = self.member.get('/volumes', None)
@@ -78,9 +80,9 @@ class Cloud:
 
     def a_volume(self, multiattach: bool = False, owner: client.Client | None = None,
                  **fields: Any) -> str:
-        """The id of a new volume that is available.
+        """Create a volume, wait until it is available, and return its ID.
 
-        :raises AssertionError: none can be made
+        :raises AssertionError: the volume cannot be created
         """
         by = owner or self.member
         kind = self.multiattach_type if multiattach else self.plain_type
@@ -97,9 +99,10 @@ class Cloud:
         return volume_id
 
     def wait_for(self, volume_id: str, status: str, caller: client.Client | None = None) -> None:
-        """Return when a volume has this status.
+        """Wait until a volume has this status.
 
-        :raises AssertionError: it does not get it
+        :raises AssertionError: the volume does not get the status in time, or goes to an error
+            status
         """
         found, deadline = '', clock.monotonic() + SECONDS
         while clock.monotonic() < deadline:
@@ -112,7 +115,7 @@ class Cloud:
             raise AssertionError(f'volume {volume_id} has status {found} instead of {status}')
 
     def discard(self, volume_id: str) -> None:
-        """Remove a volume, whatever its attachments are."""
+        """Delete a volume, including its attachments."""
         by = self.volumes[volume_id]
         for _ in range(3):
             for action in ('os-roll_detaching', 'os-unreserve'):
@@ -133,7 +136,8 @@ class Cloud:
             self.volumes.pop(volume_id, None)
 
     def close(self) -> list[str]:
-        """Remove all that was made; what cannot be removed."""
+        """Delete all created resources, and return the names of those that could not be deleted.
+        """
         for volume_id in list(self.volumes):
             with contextlib.suppress(requests.RequestException):
                 self.discard(volume_id)
@@ -148,13 +152,13 @@ class Cloud:
             self.own_type = None
         return left
 
-    def _versions(self, found: client.Answer) -> None:
-        """What is offered, from the document of versions."""
-        announced = re.search(r'max=(\d+)\.(\d+)', found.headers.get(EXTENSION, ''))
+    def _versions(self, answer: client.Answer) -> None:
+        """Detect the supported versions from the version document."""
+        announced = re.search(r'max=(\d+)\.(\d+)', answer.headers.get(EXTENSION, ''))
         if announced:
             self.extension = (int(announced[1]), int(announced[2]))
         numbers = [tuple(map(int, one['version'].split('.')))
-                   for one in (found.body or {}).get('versions', ())
+                   for one in (answer.body or {}).get('versions', ())
                    if re.fullmatch(r'3\.\d+', one.get('version') or '')]
         if not numbers:
             raise Unusable('the endpoint does not announce version 3 of the Block Storage API')
@@ -164,7 +168,7 @@ class Cloud:
                 caller.version = version
 
     def _multiattach_type(self) -> str | None:
-        """A type of its own if somebody may make it, else one that is there."""
+        """Create a multiattach type as the administrator, or else find an existing one."""
         if self.admin is not None:
             made = self.admin.send('POST', '/types', {'volume_type': {
                 'name': f'{PREFIX}{uuid.uuid4().hex[:12]}',
@@ -188,10 +192,10 @@ class Cloud:
 
 
 def root(caller: client.Client) -> str:
-    """Where the document of versions is."""
+    """Return the URL of the version document."""
     return _VERSION.sub('/v3/', caller.endpoint)
 
 
 def is_admin(caller: client.Client) -> bool:
-    """Whether a caller sees what only administrators see."""
+    """Return True if the caller has the rights of an administrator."""
     return caller.get('/os-services').status == 200

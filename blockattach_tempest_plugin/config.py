@@ -1,4 +1,4 @@
-"""The group of tempest.conf that says on what the cases run."""
+"""Group of options in tempest.conf that configures the test cases."""
 from oslo_config import cfg
 
 GROUP = cfg.OptGroup('blockattach', title='Tests of volume attachments')

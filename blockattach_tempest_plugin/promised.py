@@ -1,6 +1,7 @@
-"""What blockattach promises beyond the Block Storage API as it is known, and Cinder does not keep.
+"""Test cases about guarantees of blockattach beyond the Block Storage API, which Cinder does not
+give.
 
-Elsewhere such a case is tried only if it is asked for, and is no failure.
+Against other services these cases run only on request, and do not count as failures.
 """
 
 _QUEUED = 'a reserved, attaching or detaching volume rejects further attachments'
@@ -42,4 +43,4 @@ PROMISED: dict[str, str] = {
     'test_a_connector_that_is_refused_leaves_no_attachment': _DRIVER,
     'test_attachments_are_found_by_status': 'the filter status matches nothing',
 }
-"""What is so elsewhere, by the name of the case."""
+"""Behavior of Cinder, by the name of the case."""

@@ -1,4 +1,4 @@
-"""Cases, one after the other, each with what became of it."""
+"""Runner of the test cases, which reports the outcome of each."""
 import collections
 import json
 import re
@@ -23,19 +23,22 @@ _SHOWN = {PASSED: 'ok', FAILED: 'FAIL', SKIPPED: 'skip', DIFFERS: 'other'}
 
 
 class Case(NamedTuple):
-    """One sentence, and the method that tries it."""
+    """Test case: a group and the name of a test method."""
 
     group: type[base.Cases]
     name: str
 
     @property
     def sentence(self) -> str:
-        """What is said."""
+        """Sentence about the expected behavior."""
         return sentences.of_case(self.name)
 
 
 class Outcome(NamedTuple):
-    """``differs``: it fails where only blockattach promises it."""
+    """Outcome of a test case.
+
+    The status ``differs`` means that a case failed that only blockattach guarantees to pass.
+    """
 
     case: Case
     status: str
@@ -43,16 +46,19 @@ class Outcome(NamedTuple):
 
 
 class _Result(unittest.TestResult):
-    """How one case has ended."""
+    """Result of a single test case."""
 
     status, reason, trace = PASSED, '', ''
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802, unittest's
-        """It was not played."""
+        """Record that the case was skipped."""
         self.status, self.reason = SKIPPED, reason
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802, unittest's
-        """It is not so; what fails later, while cleaning up, does not hide why."""
+        """Record the failure of the case.
+
+        A later failure of the cleanup does not replace the reason.
+        """
         if self.status != FAILED:
             lines = str(err[1]).strip().splitlines() or [type(err[1]).__name__]
             self.status, self.reason = FAILED, ' '.join(line.strip() for line in lines)[:300]
@@ -62,7 +68,7 @@ class _Result(unittest.TestResult):
 
 
 def select(only: str = '') -> list[Case]:
-    """The cases whose group or sentence matches a regular expression."""
+    """Return the cases whose group, name or sentence matches a regular expression."""
     loader, pattern = unittest.TestLoader(), re.compile(only, re.IGNORECASE)
     found = [Case(group, name) for group in cases.GROUPS
              for name in loader.getTestCaseNames(group)]
@@ -72,9 +78,9 @@ def select(only: str = '') -> list[Case]:
 
 def play(cloud: clouds.Cloud, chosen: Iterable[Case],
          traces: TextIO | None = None) -> Iterator[Outcome]:
-    """Run cases, each of which cleans up.
+    """Run cases and yield their outcomes. Each case cleans up.
 
-    :param traces: where it is written how a case failed
+    :param traces: stream for the tracebacks of failed cases; None to omit them
     """
     bound: dict[type[base.Cases], type[base.Cases]] = {}
     for case in chosen:
@@ -91,7 +97,10 @@ def play(cloud: clouds.Cloud, chosen: Iterable[Case],
 
 
 def report(outcomes: Iterable[Outcome], stream: TextIO | None = None) -> list[Outcome]:
-    """Write a line for each as it ends, in groups, and the counts; all of them."""
+    """Print a line for each outcome as it arrives, in groups, and the counts.
+
+    :returns: all outcomes
+    """
     stream = stream or sys.stdout
     found: list[Outcome] = []
     for one in outcomes:
@@ -107,12 +116,12 @@ def report(outcomes: Iterable[Outcome], stream: TextIO | None = None) -> list[Ou
 
 
 def title(group: type[base.Cases]) -> str:
-    """The heading of a group."""
+    """Return the heading of a group."""
     return sentences.of_group(group.__name__)
 
 
 def as_json(outcomes: Iterable[Outcome], **about: Any) -> str:
-    """The same for programs: sorted by nothing, as they were run."""
+    """Return the outcomes as JSON, in the order in which the cases ran."""
     return json.dumps({**about, 'cases': [{
         'group': title(one.case.group), 'name': one.case.name, 'sentence': one.case.sentence,
         'status': one.status, 'reason': one.reason} for one in outcomes]}, indent=1) + '\n'

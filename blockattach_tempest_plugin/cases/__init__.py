@@ -1,4 +1,4 @@
-"""The cases, in groups. Each is a method whose name says, as a sentence, what is so."""
+"""Test cases in groups. The name of each test method is a sentence about the expected behavior."""
 from blockattach_tempest_plugin.cases import base
 from blockattach_tempest_plugin.cases import extension
 from blockattach_tempest_plugin.cases import isolation
@@ -19,4 +19,4 @@ GROUPS: tuple[type[base.Cases], ...] = (
     refusals.RefusedVersions, refusals.RefusedStates, listing.Lists, isolation.Isolation,
     isolation.Readers, servers.Moves, servers.ServiceTokens, legacy.LegacyActions,
     legacy.LegacyRefusals, legacy.OldAndNew, extension.Extension)
-"""In the order in which they are run and reported."""
+"""Groups in the order in which they run and are reported."""

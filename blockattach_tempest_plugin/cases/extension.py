@@ -1,4 +1,4 @@
-"""What blockattach shows beyond the Block Storage API, to those that ask for it."""
+"""Test cases of the blockattach extension, for clients that negotiate it."""
 from typing import Any
 
 from blockattach_tempest_plugin.cases import base
@@ -9,15 +9,15 @@ MORE = {'project_id', 'host', 'mountpoint', 'mode', 'connector', 'mode_enforced_
 
 
 class Extension(base.Cases):
-    """``OpenStack-API-Version: volume ..., blockattach ...``."""
+    """Cases with the header ``OpenStack-API-Version: volume ..., blockattach ...``."""
 
     def setUp(self) -> None:
-        """Nothing of it is there where it is not offered."""
+        """Skip the test if the service does not support the extension."""
         super().setUp()
         self.needs_extension()
 
     def more(self, attachment: str, version: str = '1.0') -> Any:
-        """An attachment as it is shown to those that ask."""
+        """Return the details of an attachment with the extension."""
         return self.shown(attachment, extension=version)
 
     def test_an_attachment_shows_more_to_those_that_ask(self) -> None:

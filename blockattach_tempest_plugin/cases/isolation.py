@@ -1,14 +1,14 @@
-"""Projects do not see each other, and who may only read changes nothing."""
+"""Test cases of the isolation of projects, and of read-only users."""
 from typing import Any
 
 from blockattach_tempest_plugin.cases import base
 
 
 class Isolation(base.Cases):
-    """Two projects on one service."""
+    """Cases with two projects of one service."""
 
     def setUp(self) -> None:
-        """Without another project there is nothing to see."""
+        """Skip the test if there is no caller of another project."""
         super().setUp()
         self.stranger = self.needs_other()
 
@@ -82,15 +82,15 @@ class Isolation(base.Cases):
 
 
 class Readers(base.Cases):
-    """A user who may only read."""
+    """Cases with a read-only user."""
 
     def setUp(self) -> None:
-        """Without one there is nothing to see."""
+        """Skip the test if there is no read-only user."""
         super().setUp()
         self.reader = self.needs(self.cloud.reader, 'read-only user')
 
     def forbids(self, answer: Any, rule: str) -> None:
-        """It is forbidden, and the rule is named."""
+        """Assert that a request is forbidden, and that the message names the policy rule."""
         self.refused(answer, 403, rule)
 
     def test_a_reader_sees_an_attachment(self) -> None:

@@ -1,4 +1,4 @@
-"""Many hosts on one volume, one after the other and at once."""
+"""Test cases of many hosts on one volume, sequentially and concurrently."""
 from blockattach_tempest_plugin.cases import base
 
 SEVERAL = ('one', 'two', 'three', 'four')
@@ -6,14 +6,14 @@ MANY = tuple(f'host-{number}' for number in range(16))
 
 
 class Joins(base.Cases):
-    """Hosts that join a multiattach volume and leave it."""
+    """Cases of hosts that attach to and detach from a multiattach volume."""
 
     def joined(self, volume: str, hosts: tuple[str, ...] = SEVERAL) -> list[str]:
-        """Attachments of these hosts, made one after the other."""
+        """Attach hosts one after the other, and return the IDs of the attachments."""
         return [self.attach(volume, host) for host in hosts]
 
     def join_at_once(self, hosts: tuple[str, ...]) -> None:
-        """All hosts connect at the same moment, and none tries again."""
+        """Assert that all hosts can connect concurrently without a retry."""
         volume = self.shared_volume()
         answers = base.at_once(*(
             lambda host=host: self.api.create(volume, connector=base.connector(host))

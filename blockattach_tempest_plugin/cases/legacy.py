@@ -1,4 +1,4 @@
-"""The actions on a volume from before there were attachments, by themselves."""
+"""Test cases of the volume actions that are older than the attachments API."""
 from typing import Any
 
 from blockattach_tempest_plugin.cases import base
@@ -6,10 +6,12 @@ from blockattach_tempest_plugin.cases import base
 HOST = {'host_name': 'sanity-host', 'mountpoint': '/dev/vdb'}
 UNKNOWN = '5f1c9a5e-7a53-4d3f-9f3c-0a4b8a9d6e11'
 NOT_NAMED = (400, 409)
-"""Of a service and of a user who does not say which attachment is meant."""
+"""Status codes if the attachment is ambiguous: for a service and for a user."""
 OF_A_SERVICE = 202
-"""A service that names an attachment which is not there gets what it wants. Every caller is one
-where the rule of the service token is off."""
+"""Status code for a service that names a missing attachment, which counts as detached.
+
+If the deployment does not enforce service tokens, every caller counts as a service.
+"""
 
 BAD: tuple[tuple[str, str, Any], ...] = (
     ('attaching_without_a_mountpoint_is_refused', 'os-attach', {'host_name': 'host'}),
@@ -28,7 +30,7 @@ BAD: tuple[tuple[str, str, Any], ...] = (
     ('detaching_by_an_id_that_is_none_is_refused', 'os-detach', {'attachment_id': 'none'}),
     ('an_action_that_does_not_exist_is_refused_by_a_volume', 'os-fly', {}),
 )
-"""Sentence, action and value of what is answered 400."""
+"""Sentence, action and value of requests that return 400."""
 OF_NOTHING: tuple[tuple[str, str, Any], ...] = (
     ('an_unknown_volume_is_not_reserved', 'os-reserve', None),
     ('an_unknown_volume_is_not_unreserved', 'os-unreserve', None),
@@ -41,23 +43,23 @@ OF_NOTHING: tuple[tuple[str, str, Any], ...] = (
     ('an_unknown_volume_is_not_terminated', 'os-terminate_connection',
      {'connector': base.connector()}),
 )
-"""Sentence, action and value of what is answered 404."""
+"""Sentence, action and value of requests that return 404."""
 
 
 @base.cases('refuses', BAD)
 @base.cases('misses', OF_NOTHING)
 class LegacyRefusals(base.Cases):
-    """Actions that cannot be."""
+    """Cases of actions that are refused."""
 
     def refuses(self, action: str, value: Any) -> None:
-        """It gets 400, and the volume stays as it is."""
+        """Assert that an action returns 400, and that the volume is unchanged."""
         volume = self.volume()
         self.refused(self.api.act(volume, action, value), 400)
         self.has_status(volume, 'available')
         self.assertEqual([], self.attachments_of(volume))
 
     def misses(self, action: str, value: Any) -> None:
-        """It gets 404."""
+        """Assert that an action on an unknown volume returns 404."""
         self.refused(self.api.act(UNKNOWN, action, value), 404)
 
     def test_two_actions_at_once_are_refused(self) -> None:
@@ -127,10 +129,10 @@ class LegacyRefusals(base.Cases):
 
 
 class LegacyActions(base.Cases):
-    """The way from os-reserve to os-detach, and its turns."""
+    """Cases of the actions from os-reserve to os-detach."""
 
     def initialize(self, volume: str, host: str = 'one') -> Any:
-        """The connection of a host."""
+        """Initialize the connection of a host, and return the connection information."""
         return self.act(volume, 'os-initialize_connection',
                         {'connector': base.connector(host)}, 200)['connection_info']
 
@@ -288,7 +290,7 @@ class LegacyActions(base.Cases):
 
 
 class OldAndNew(base.Cases):
-    """The actions and the attachments of one volume."""
+    """Cases that combine volume actions and the attachments API on one volume."""
 
     def test_an_attachment_made_by_action_is_shown(self) -> None:
         volume = self.volume()

@@ -1,4 +1,4 @@
-"""What an attachment is from the first request to the last."""
+"""Test cases of the lifecycle of an attachment, from creation to deletion."""
 from blockattach_tempest_plugin.cases import base
 
 SUMMARY = {'id', 'status', 'instance', 'volume_id'}
@@ -8,7 +8,7 @@ IN_VOLUME = {'id', 'attachment_id', 'volume_id', 'server_id', 'host_name', 'devi
 
 
 class Lifecycle(base.Cases):
-    """Create, update, complete and delete."""
+    """Cases of creating, updating, completing and deleting attachments."""
 
     def test_an_attachment_without_a_connector_is_reserved(self) -> None:
         made = self.answered(self.api.create(self.volume()))['attachment']

@@ -1,4 +1,4 @@
-"""Lists of attachments: filters, pages, order, and who sees what."""
+"""Test cases of attachment lists: filters, pages, order and visibility."""
 from typing import Any
 
 from blockattach_tempest_plugin.cases import base
@@ -13,30 +13,32 @@ BAD_QUERIES = (
     ('an_unknown_direction_to_sort_in_is_refused', 'sort=created_at:sideways'),
     ('two_ways_to_say_the_order_are_refused', 'sort=created_at&sort_key=id'),
 )
-"""Sentence and query of what is answered 400."""
+"""Sentence and query of requests that return 400."""
 
 
 @base.cases('refuses', BAD_QUERIES)
 class Lists(base.Cases):
-    """GET /attachments."""
+    """Cases of ``GET /attachments``."""
 
     def listed(self, query: str, detail: bool = False) -> Any:
-        """What is listed, by id."""
+        """Return the IDs in a list."""
         path = '/attachments/detail' if detail else '/attachments'
         found = self.answered(self.api.get(f'{path}?{query}'))['attachments']
         return [one['id'] for one in found]
 
     def refuses(self, query: str) -> None:
-        """It gets 400."""
+        """Assert that a query returns 400."""
         self.refused(self.api.get(f'/attachments?{query}'), 400)
 
     def several(self) -> tuple[str, list[str]]:
-        """A volume with attachments, the oldest first."""
+        """Create a volume with three attachments, and return its ID and theirs, the oldest first.
+        """
         volume = self.shared_volume()
         return volume, [self.attach(volume, host) for host in ('one', 'two', 'three')]
 
     def by_id(self) -> tuple[str, list[str]]:
-        """How a volume's attachments are listed in the order of their ids, and these."""
+        """Return the query that lists the attachments of a new volume by ID, and their sorted IDs.
+        """
         volume, made = self.several()
         return f'volume_id={volume}&sort=id:asc', sorted(made)
 
@@ -98,9 +100,10 @@ class Lists(base.Cases):
         self.assertEqual([], self.listed(f'volume_id={volume}'))
 
     def times(self, query: str = '') -> list[str]:
-        """When attachments of a volume were connected, in the order in which they are listed.
+        """Return the connection times of a new volume's attachments, in the order of the list.
 
-        Some services keep whole seconds: of two in the same one either may come first.
+        The times are compared instead of the IDs, because some services store whole seconds.
+        Attachments of the same second may be listed in any order.
         """
         volume, _ = self.several()
         return [one['attached_at'] for one in self.attachments_of(volume, query, detail=True)]

@@ -1,28 +1,28 @@
-"""Who may write: what was asked, what is kept and what the host is allowed."""
+"""Test cases of access modes: the requested, the stored and the permitted mode."""
 from typing import Any
 
 from blockattach_tempest_plugin.cases import base
 
 
 class Modes(base.Cases):
-    """rw and ro."""
+    """Cases of the modes rw and ro."""
 
     def setUp(self) -> None:
-        """A mode of its own came with 3.54."""
+        """Skip the test before microversion 3.54, which added the mode of an attachment."""
         super().setUp()
         self.needs_version('3.54')
 
     def mode(self, attachment: str) -> Any:
-        """What is shown of it."""
+        """Return the mode of an attachment."""
         return self.shown(attachment)['attach_mode']
 
     def access(self, attachment: str) -> Any:
-        """What the host is allowed."""
+        """Return the access mode in the connection information of the host."""
         return self.shown(attachment)['connection_info']['access_mode']
 
     def updated(self, volume: str, host: str = 'one', said: dict[str, str] | None = None,
                 **fields: Any) -> str:
-        """An attachment that got its connector by an update."""
+        """Create an attachment, update it with a connector, and return its ID."""
         attachment = self.reserve(volume, **fields)
         self.answered(self.api.update(attachment, base.connector(host, **(said or {}))))
         return attachment

@@ -1,14 +1,14 @@
-"""Two or more requests at the same moment: one of them wins, and nothing is left in between."""
+"""Test cases of concurrent requests: one request succeeds, and the others have no effect."""
 import functools
 
 from blockattach_tempest_plugin.cases import base
 
 
 class Races(base.Cases):
-    """Of a volume that only one may have."""
+    """Cases of a volume without multiattach."""
 
     def one_wins(self, codes: list[int], won: int = 200) -> None:
-        """One request has won, and all others are answered 400."""
+        """Assert that one request succeeded, and that all others returned 400."""
         self.assertEqual([won] + [400] * (len(codes) - 1), codes)
 
     def test_of_two_that_reserve_a_volume_one_wins(self) -> None:

@@ -1,12 +1,12 @@
-"""What is answered to requests that are wrong: of each the code, the form, and that it changed
-nothing."""
+"""Test cases of invalid requests: the status code, the form of the response, and no side effects.
+"""
 from collections.abc import Callable
 from typing import Any
 
 from blockattach_tempest_plugin.cases import base
 
 NOBODY = '5f1c9a5e-7a53-4d3f-9f3c-0a4b8a9d6e11'
-"""An id that nothing has."""
+"""ID of no resource."""
 
 Body = Callable[[str], Any]
 CREATES: tuple[tuple[str, int, Body], ...] = (
@@ -37,7 +37,7 @@ CREATES: tuple[tuple[str, int, Body], ...] = (
     ('a_body_that_is_no_json_is_refused', 400, lambda volume: b'{"attachment": '),
     ('a_body_that_is_missing_is_refused', 400, lambda volume: None),
 )
-"""Sentence, code and body of requests to create an attachment."""
+"""Sentence, status code and body of requests to create an attachment."""
 UPDATES: tuple[tuple[str, Any], ...] = (
     ('an_update_without_a_connector_is_refused', {'attachment': {}}),
     ('an_update_with_an_empty_connector_is_refused', {'attachment': {'connector': {}}}),
@@ -52,7 +52,7 @@ UPDATES: tuple[tuple[str, Any], ...] = (
     ('an_update_without_a_host_is_refused',
      {'attachment': {'connector': {'initiator': 'iqn.2026-01.org.example:one'}}}),
 )
-"""Sentence and body of updates that are answered 400."""
+"""Sentence and body of updates that return 400."""
 TOO_EARLY: tuple[tuple[str, str, str, str], ...] = (
     ('attachments_are_not_listed_before_3_27', '3.26', 'GET', '/attachments'),
     ('attachments_are_not_listed_in_detail_before_3_27', '3.26', 'GET', '/attachments/detail'),
@@ -62,17 +62,17 @@ TOO_EARLY: tuple[tuple[str, str, str, str], ...] = (
     ('an_attachment_is_not_deleted_before_3_27', '3.26', 'DELETE', '/attachments/{id}'),
     ('an_attachment_is_not_completed_before_3_44', '3.43', 'POST', '/attachments/{id}/action'),
 )
-"""Sentence, version, method and path of what is not there yet."""
+"""Sentence, version, method and path of requests that a later microversion added."""
 BODIES = {'POST': {'attachment': {'volume_uuid': NOBODY}}, '{id}/action': {'os-complete': {}},
           'PUT': {'attachment': {'connector': base.connector()}}}
 
 
 @base.cases('refuses', CREATES)
 class RefusedCreates(base.Cases):
-    """Creating an attachment that cannot be."""
+    """Cases of invalid requests to create an attachment."""
 
     def refuses(self, status: int, body: Body) -> None:
-        """A request gets this code, and the volume stays as it is."""
+        """Assert that a request returns this code, and that the volume is unchanged."""
         volume = self.volume()
         self.refused(self.api.send('POST', '/attachments', body(volume)), status)
         self.has_status(volume, 'available')
@@ -107,10 +107,10 @@ class RefusedCreates(base.Cases):
 
 @base.cases('refuses', UPDATES)
 class RefusedUpdates(base.Cases):
-    """Updating, completing, showing and deleting what cannot be."""
+    """Cases of invalid requests to update, complete, show and delete attachments."""
 
     def refuses(self, body: Any) -> None:
-        """An update gets 400, and the attachment stays as it is."""
+        """Assert that an update returns 400, and that the attachment is unchanged."""
         volume = self.volume()
         attachment = self.reserve(volume)
         self.refused(self.api.send('PUT', f'/attachments/{attachment}', body), 400)
@@ -150,10 +150,10 @@ class RefusedUpdates(base.Cases):
 
 @base.cases('misses', TOO_EARLY)
 class RefusedVersions(base.Cases):
-    """Requests of a microversion that does not have them."""
+    """Cases of requests at a microversion that does not support them."""
 
     def misses(self, version: str, method: str, path: str) -> None:
-        """It is not found, whatever is there."""
+        """Assert that a request returns 404 for an existing attachment."""
         attachment = self.connect(self.volume())
         body = BODIES.get('{id}/action' if path.endswith('action') else method)
         self.refused(self.api.send(method, path.replace('{id}', attachment), body, version), 404)
@@ -161,10 +161,13 @@ class RefusedVersions(base.Cases):
 
 
 class RefusedStates(base.Cases):
-    """Requests that the state of the volume does not allow."""
+    """Cases of requests that the status of the volume does not allow."""
 
     def reset(self, volume: str, status: str) -> None:
-        """Let an administrator set a status; it is set back, so that the volume can be removed."""
+        """Reset the status of a volume as an administrator.
+
+        The status is reset to available after the test, so that the volume can be deleted.
+        """
         admin = self.needs_admin()
         self.answered(admin.act(volume, 'os-reset_status', {'status': status}), 202)
         self.addCleanup(admin.act, volume, 'os-reset_status', {'status': 'available'})

@@ -1,10 +1,10 @@
-"""What may be sent twice, because the first answer was lost."""
+"""Test cases of repeated requests, as sent by clients that lost the first response."""
 from blockattach_tempest_plugin.cases import base
 from blockattach_tempest_plugin.cases import legacy
 
 
 class Repeating(base.Cases):
-    """The same request once more."""
+    """Cases of requests that are sent twice."""
 
     def test_an_update_is_repeated(self) -> None:
         attachment = self.reserve(self.volume())

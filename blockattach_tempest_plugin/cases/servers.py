@@ -1,4 +1,4 @@
-"""Attachments of servers: how Nova moves them, and who may end them (CVE-2023-2088)."""
+"""Test cases of attachments of servers: moves by Nova, and the detach rule (CVE-2023-2088)."""
 import uuid
 from typing import Any
 
@@ -8,14 +8,18 @@ from blockattach_tempest_plugin import clouds
 from blockattach_tempest_plugin.cases import base
 
 REFUSED = (409, 500, 503)
-"""409: Nova says that the server uses it; the others: Nova could not be asked."""
+"""Status codes of a rejected detach.
+
+409 means that Nova reported the server as a user of the volume. The others mean that Nova could
+not be asked.
+"""
 
 
 class Moves(base.Cases):
-    """A server on two hosts for a while."""
+    """Cases of a server that temporarily has attachments on two hosts."""
 
     def setUp(self) -> None:
-        """The connection of a server must be ended afterwards."""
+        """Skip the test if no caller may end the connection of a server afterwards."""
         super().setUp()
         self.needs_servers()
 
@@ -60,15 +64,18 @@ class Moves(base.Cases):
 
 
 class ServiceTokens(base.Cases):
-    """What a user may not do with the volume of a server, and a service may."""
+    """Cases of requests on a server's volume that are allowed only to services."""
 
     def setUp(self) -> None:
-        """Played where users are refused, and a service can clean up."""
+        """Skip the test if there is no service user, who also cleans up."""
         super().setUp()
         self.service = self.needs(self.cloud.service, 'service user')
 
     def used(self) -> tuple[str, str]:
-        """A volume that a server uses, and its attachment; skip where a user may end it."""
+        """Create a volume that a server uses, and return the IDs of the volume and the attachment.
+
+        Skip the test if users may delete such an attachment.
+        """
         if self.cloud.asks_servers:
             self.skipTest('users can delete the attachment of a server that does not exist, '
                           'because Nova is asked, or the detach rule is off')
@@ -76,7 +83,7 @@ class ServiceTokens(base.Cases):
         return volume, self.attach(volume, instance_uuid=base.server())
 
     def refuses(self, answer: Any, volume: str) -> None:
-        """The user is refused, and nothing has changed."""
+        """Assert that a request is refused, and that nothing has changed."""
         self.assertIn(answer.status, REFUSED, answer.text)
         self.assertEqual(['attached'], self.states(volume))
         self.has_status(volume, 'in-use')
@@ -166,13 +173,13 @@ class MadeTogether(base.Cases):
         listed = self.answered(self.asked('GET', '/servers/detail'))['servers']
         return {one['id']: one['status'] for one in listed if one['name'].startswith(name)}
 
-    def statuses(self, name: str, wanted: list[str]) -> None:
+    def statuses(self, name: str, expected: list[str]) -> None:
         """Wait until the servers have these statuses."""
         found, deadline = None, clock.monotonic() + clouds.SECONDS
-        while found != wanted and clock.monotonic() < deadline:
+        while found != expected and clock.monotonic() < deadline:
             found = sorted(self.servers(name).values())
             clock.pause(clouds.TICK)
-        self.assertEqual(wanted, found)
+        self.assertEqual(expected, found)
 
     def remove(self, name: str) -> None:
         """Delete the servers with this prefix of the name, and wait for it."""

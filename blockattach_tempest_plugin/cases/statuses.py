@@ -1,9 +1,9 @@
-"""What the status of a volume says: it follows from its attachments."""
+"""Test cases of the volume status, which follows from the attachments."""
 from blockattach_tempest_plugin.cases import base
 
 
 class Statuses(base.Cases):
-    """From available to in-use and back."""
+    """Cases of the statuses from available to in-use and back."""
 
     def test_a_new_volume_is_available(self) -> None:
         self.has_status(self.volume(), 'available')

@@ -61,41 +61,45 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run; 0 if nothing failed, 1 if something did, 2 if it could not be tried."""
-    asked = parser().parse_args(arguments)
+    """Run the test cases.
+
+    :returns: 0 if no case failed, 1 if a case failed, 2 if the cases could not run
+    """
+    options = parser().parse_args(arguments)
     try:
-        chosen = running.select(asked.only)
+        chosen = running.select(options.only)
     except re.error as exc:
         return _unusable(f'invalid regular expression in --only: {exc}')
     if not chosen:
         return _unusable('no case matches --only')
-    if asked.list:
+    if options.list:
         _print_list(chosen)
         return OK
     try:
-        cloud = cloud_of(asked)
+        cloud = cloud_of(options)
     except (clouds.Unusable, keystone_exceptions.ClientException) as exc:
         return _unusable(str(exc))
-    return _run(cloud, chosen, asked)
+    return _run(cloud, chosen, options)
 
 
-def cloud_of(asked: argparse.Namespace) -> clouds.Cloud:
-    """Who takes part, from the arguments.
+def cloud_of(options: argparse.Namespace) -> clouds.Cloud:
+    """Return the service under test and its callers, from the arguments.
 
-    :raises Unusable: neither a cloud nor an endpoint is named
+    :raises Unusable: the arguments name neither a cloud nor an endpoint
     """
-    if asked.endpoint:
-        member = client.Client(asked.endpoint, _fixed(asked.token or os.environ.get('OS_TOKEN')))
+    if options.endpoint:
+        member = client.Client(options.endpoint,
+                               _fixed(options.token or os.environ.get('OS_TOKEN')))
         bare = clouds.root(member).rstrip('/')
         tokens: dict[str, client.Token | None] = {
-            name: _fixed(text) if (text := getattr(asked, f'{name}_token')) else None
+            name: _fixed(text) if (text := getattr(options, f'{name}_token')) else None
             for name in PERSONS}
         callers = {name: client.Client(bare, token) for name, token in tokens.items()
                    if token is not None}
-    elif asked.os_cloud:
-        member = _of_cloud(asked.os_cloud)[0]
+    elif options.os_cloud:
+        member = _of_cloud(options.os_cloud)[0]
         found = {name: _of_cloud(text) for name in PERSONS
-                 if (text := getattr(asked, f'{name}_cloud'))}
+                 if (text := getattr(options, f'{name}_cloud'))}
         callers = {name: caller for name, (caller, _) in found.items()}
         tokens = {name: token for name, (_, token) in found.items()}
     else:
@@ -104,11 +108,11 @@ def cloud_of(asked: argparse.Namespace) -> clouds.Cloud:
     return clouds.Cloud(
         member, callers.get('other'), callers.get('admin'),
         member.with_service_token(service) if service else None, callers.get('reader'),
-        asked.type, asked.multiattach_type, shows_differences=asked.differences)
+        options.type, options.multiattach_type, shows_differences=options.differences)
 
 
 def _print_list(chosen: Sequence[running.Case]) -> None:
-    """Write the sentences, in groups, and how many there are."""
+    """Print the sentences of the cases in groups, and their number."""
     before = None
     for case in chosen:
         if case.group is not before:
@@ -123,7 +127,7 @@ def _fixed(token: str | None) -> client.Token:
 
 
 def _of_cloud(name: str) -> tuple[client.Client, client.Token]:
-    """A caller from clouds.yaml, and the source of its tokens."""
+    """Return a client for a cloud in clouds.yaml, and the source of its tokens."""
     from openstack import config
     from openstack import exceptions
 
@@ -141,12 +145,13 @@ def _of_cloud(name: str) -> tuple[client.Client, client.Token]:
     return client.Client(endpoint, get_token), get_token
 
 
-def _run(cloud: clouds.Cloud, chosen: Sequence[running.Case], asked: argparse.Namespace) -> int:
-    found: list[running.Outcome] = []
+def _run(cloud: clouds.Cloud, chosen: Sequence[running.Case],
+         options: argparse.Namespace) -> int:
+    outcomes: list[running.Outcome] = []
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         cloud.prepare()
-        running.report(_kept(cloud, chosen, found, asked))
+        running.report(_kept(cloud, chosen, outcomes, options))
     except clouds.Unusable as exc:
         return _unusable(str(exc))
     except AssertionError as exc:
@@ -157,22 +162,23 @@ def _run(cloud: clouds.Cloud, chosen: Sequence[running.Case], asked: argparse.Na
     finally:
         for left in cloud.close():
             print(f'{NAME}: failed to delete {left}', file=sys.stderr)
-        if asked.json is not None:
-            asked.json.write_text(running.as_json(
-                found, microversion=cloud.member.version, extension=cloud.extension), 'utf-8')
-    return WRONG if any(one.status == running.FAILED for one in found) else OK
+        if options.json is not None:
+            options.json.write_text(running.as_json(
+                outcomes, microversion=cloud.member.version, extension=cloud.extension), 'utf-8')
+    return WRONG if any(one.status == running.FAILED for one in outcomes) else OK
 
 
-def _kept(cloud: clouds.Cloud, chosen: Sequence[running.Case], found: list[running.Outcome],
-          asked: argparse.Namespace) -> Iterator[running.Outcome]:
-    """Outcomes as they come: an interrupted run has those so far."""
-    for one in running.play(cloud, chosen, sys.stderr if asked.traces else None):
-        found.append(one)
-        yield one
+def _kept(cloud: clouds.Cloud, chosen: Sequence[running.Case], outcomes: list[running.Outcome],
+          options: argparse.Namespace) -> Iterator[running.Outcome]:
+    """Yield outcomes as they arrive, and store them, so that an interrupted run has those so far.
+    """
+    for outcome in running.play(cloud, chosen, sys.stderr if options.traces else None):
+        outcomes.append(outcome)
+        yield outcome
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End as Ctrl-C does, which cleans up."""
+    """End the run like Ctrl-C, so that the created resources are deleted."""
     raise KeyboardInterrupt
 
 

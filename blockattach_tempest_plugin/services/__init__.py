@@ -1,4 +1,4 @@
-"""Clients of Tempest's for attachments with what the extension adds."""
+"""Tempest service clients of attachments with the extension."""
 from blockattach_tempest_plugin.services.attachments_client import AttachmentsClient
 
 __all__ = ['AttachmentsClient']

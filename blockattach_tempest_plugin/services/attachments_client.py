@@ -1,4 +1,4 @@
-"""Attachments as those see them that ask for blockattach's own API."""
+"""Tempest service client of attachments, which negotiates the blockattach extension."""
 import json
 import urllib.parse
 from typing import Any
@@ -9,34 +9,37 @@ VERSIONS = 'volume 3.54, blockattach 1.0'
 
 
 class AttachmentsClient(rest_client.RestClient):
-    """Every method checks the code and gives the body."""
+    """Client of attachments. Every method checks the status code and returns the body."""
 
     def list_attachments(self, detail: bool = False, **filters: Any) -> Any:
-        """List them; ``host`` is a filter of the extension."""
+        """List attachments. The extension adds the filter ``host``."""
         path = 'attachments/detail' if detail else 'attachments'
         return self._ask(200, 'GET', f'{path}?{urllib.parse.urlencode(filters)}')
 
     def show_attachment(self, attachment_id: str) -> Any:
-        """Show one."""
+        """Show an attachment."""
         return self._ask(200, 'GET', f'attachments/{attachment_id}')
 
     def create_attachment(self, volume_id: str, **fields: Any) -> Any:
-        """Make one."""
+        """Create an attachment."""
         return self._ask(200, 'POST', 'attachments',
                          {'attachment': {'volume_uuid': volume_id, **fields}})
 
     def update_attachment(self, attachment_id: str, connector: dict[str, Any]) -> Any:
-        """Give it its connector."""
+        """Update an attachment with a connector."""
         return self._ask(200, 'PUT', f'attachments/{attachment_id}',
                          {'attachment': {'connector': connector}})
 
     def complete_attachment(self, attachment_id: str) -> Any:
-        """Complete it."""
+        """Complete an attachment."""
         return self._ask(204, 'POST', f'attachments/{attachment_id}/action',
                          {'os-complete': None})
 
     def delete_attachment(self, attachment_id: str, force: bool = False) -> Any:
-        """Delete it; by force whatever its backend answers."""
+        """Delete an attachment.
+
+        :param force: delete the attachment regardless of errors of its backend
+        """
         return self._ask(200, 'DELETE', f'attachments/{attachment_id}'
                                         + ('?force=true' if force else ''))
 

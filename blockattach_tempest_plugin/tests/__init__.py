@@ -1,1 +1,1 @@
-"""The cases as tests of Tempest's, with the credentials of its configuration."""
+"""Test cases as Tempest tests, with the credentials of Tempest's configuration."""

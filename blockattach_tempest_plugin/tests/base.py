@@ -1,4 +1,4 @@
-"""A cloud from Tempest's configuration and credentials."""
+"""Base class of the Tempest tests, with the service under test."""
 from typing import Any
 
 from tempest import config
@@ -11,21 +11,22 @@ CONF = config.CONF
 
 
 class CasesTest(test.BaseTestCase):
-    """Before the cases of a group: what they run on."""
+    """Base class that creates the service under test from Tempest's configuration and credentials.
+    """
 
     credentials: list[Any] = ['primary', 'alt', 'admin']
     cloud: clouds.Cloud
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Without block storage there is nothing to try."""
+        """Skip the tests if block storage is not available."""
         super().skip_checks()
         if not CONF.service_available.cinder:
             raise cls.skipException('block storage is not available')
 
     @classmethod
     def setup_credentials(cls) -> None:
-        """A service user besides, if it has a role."""
+        """Add the credentials of a service user if its role is configured."""
         cls.set_network_resources()
         role = CONF.blockattach.service_role
         if role:
@@ -34,7 +35,7 @@ class CasesTest(test.BaseTestCase):
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Who takes part."""
+        """Create the service under test with its callers."""
         super().setup_clients()
         options = CONF.blockattach
         member = _client(cls.os_primary)
@@ -49,7 +50,7 @@ class CasesTest(test.BaseTestCase):
 
     @classmethod
     def resource_setup(cls) -> None:
-        """Look at what is offered."""
+        """Detect the features of the service."""
         super().resource_setup()
         cls.addClassResourceCleanup(cls.cloud.close)
         cls.cloud.prepare()

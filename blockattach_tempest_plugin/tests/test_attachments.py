@@ -1,4 +1,4 @@
-"""Groups of cases of the attachments API, as test classes of Tempest's."""
+"""Tempest tests of the attachments API, one class for each group of cases."""
 from blockattach_tempest_plugin.cases import extension
 from blockattach_tempest_plugin.cases import joins
 from blockattach_tempest_plugin.cases import lifecycle
@@ -12,48 +12,48 @@ from blockattach_tempest_plugin.tests import base
 
 
 class LifecycleTest(lifecycle.Lifecycle, base.CasesTest):
-    """Create, update, complete and delete."""
+    """Tests of creating, updating, completing and deleting attachments."""
 
 
 class StatusesTest(statuses.Statuses, base.CasesTest):
-    """From available to in-use and back."""
+    """Tests of the statuses from available to in-use and back."""
 
 
 class ModesTest(modes.Modes, base.CasesTest):
-    """rw and ro."""
+    """Tests of the modes rw and ro."""
 
 
 class JoinsTest(joins.Joins, base.CasesTest):
-    """Hosts that join a multiattach volume and leave it."""
+    """Tests of hosts that attach to and detach from a multiattach volume."""
 
 
 class RacesTest(races.Races, base.CasesTest):
-    """Of a volume that only one may have."""
+    """Tests of concurrent requests on a volume without multiattach."""
 
 
 class RepeatingTest(repeating.Repeating, base.CasesTest):
-    """The same request once more."""
+    """Tests of requests that are sent twice."""
 
 
 class RefusedCreatesTest(refusals.RefusedCreates, base.CasesTest):
-    """Creating an attachment that cannot be."""
+    """Tests of invalid requests to create an attachment."""
 
 
 class RefusedUpdatesTest(refusals.RefusedUpdates, base.CasesTest):
-    """Updating, completing, showing and deleting what cannot be."""
+    """Tests of invalid requests to update, complete, show and delete attachments."""
 
 
 class RefusedVersionsTest(refusals.RefusedVersions, base.CasesTest):
-    """Requests of a microversion that does not have them."""
+    """Tests of requests at a microversion that does not support them."""
 
 
 class RefusedStatesTest(refusals.RefusedStates, base.CasesTest):
-    """Requests that the state of the volume does not allow."""
+    """Tests of requests that the status of the volume does not allow."""
 
 
 class ListsTest(listing.Lists, base.CasesTest):
-    """GET /attachments."""
+    """Tests of ``GET /attachments``."""
 
 
 class ExtensionTest(extension.Extension, base.CasesTest):
-    """``OpenStack-API-Version: volume ..., blockattach ...``."""
+    """Tests of the blockattach extension."""

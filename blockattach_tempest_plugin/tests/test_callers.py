@@ -1,4 +1,4 @@
-"""The same of actions on volumes, and of who may do what."""
+"""Tempest tests of volume actions and of access rights, one class for each group of cases."""
 from blockattach_tempest_plugin.cases import isolation
 from blockattach_tempest_plugin.cases import legacy
 from blockattach_tempest_plugin.cases import servers
@@ -6,15 +6,15 @@ from blockattach_tempest_plugin.tests import base
 
 
 class IsolationTest(isolation.Isolation, base.CasesTest):
-    """Two projects on one service."""
+    """Tests with two projects of one service."""
 
 
 class ReadersTest(isolation.Readers, base.CasesTest):
-    """A user who may only read."""
+    """Tests with a read-only user."""
 
 
 class MovesTest(servers.Moves, base.CasesTest):
-    """A server on two hosts for a while."""
+    """Tests of a server that temporarily has attachments on two hosts."""
 
 
 class MadeTogetherTest(servers.MadeTogether, base.CasesTest):
@@ -22,16 +22,16 @@ class MadeTogetherTest(servers.MadeTogether, base.CasesTest):
 
 
 class ServiceTokensTest(servers.ServiceTokens, base.CasesTest):
-    """What a user may not do with the volume of a server, and a service may."""
+    """Tests of requests on a server's volume that are allowed only to services."""
 
 
 class LegacyActionsTest(legacy.LegacyActions, base.CasesTest):
-    """The way from os-reserve to os-detach, and its turns."""
+    """Tests of the actions from os-reserve to os-detach."""
 
 
 class LegacyRefusalsTest(legacy.LegacyRefusals, base.CasesTest):
-    """Actions that cannot be."""
+    """Tests of actions that are refused."""
 
 
 class OldAndNewTest(legacy.OldAndNew, base.CasesTest):
-    """The actions and the attachments of one volume."""
+    """Tests that combine volume actions and the attachments API on one volume."""
