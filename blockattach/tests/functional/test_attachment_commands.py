@@ -162,7 +162,7 @@ class TreeTest(attachment_commands.AttachmentCommandsTestCase):
 
 
 def without_output():
-    """Run a command with closed standard output, like ``>&-``."""
+    """Close the standard output, like ``>&-``."""
     sys.stdout = None
 
 

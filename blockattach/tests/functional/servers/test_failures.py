@@ -1,5 +1,6 @@
-"""Each thing that an act asks for fails, one in each run, and nobody dies: the act is undone, or
-done to its end, and nothing is left over.
+"""Failure of each request of a server action, one in each run, without a process death.
+
+The action is undone or finished, and nothing is left over.
 """
 import contextlib
 
@@ -11,7 +12,7 @@ from blockattach.tests.functional.servers import test_late
 
 
 class RefusedTest(test_late.LateTest):
-    """Block storage and agents refuse it."""
+    """Requests that Block Storage or an agent refuses."""
 
     PART = exhaustive.Part(0, 2)
     SHIFT = -0.5
@@ -20,13 +21,13 @@ class RefusedTest(test_late.LateTest):
         raise cloud.Failure
 
     def asked(self, status, method, path, body=None, **more):
-        """A client may hear of it."""
+        """Send a request, whose status may be an error during the failure."""
         if self.cloud.cutting.at is None:
             return super().asked(status, method, path, body, **more)
         return self.ask(method, path, body, **more)[1]
 
     def assert_consistent(self, made):
-        """What cannot be finished is an error, and goes with the server."""
+        """Check a server, which may also be in ERROR without a task state."""
         status, answer = self.ask('GET', f'/servers/{made}')
         if status == 404 or answer['server']['status'] != 'ERROR':
             super().assert_consistent(made)
@@ -35,7 +36,7 @@ class RefusedTest(test_late.LateTest):
 
 
 class LostAnswerTest(RefusedTest):
-    """It is done, and the answer is lost: those of transactions, too."""
+    """Requests and transactions that succeed while their answer is lost."""
 
     PART = exhaustive.Part(0, 40)
     SHIFT = 0.0
@@ -49,7 +50,7 @@ class LostAnswerTest(RefusedTest):
             self.addCleanup(sa.event.remove, sa.Engine, name, listener)
 
     def settle(self):
-        """A thread may end by it."""
+        """Run the queued work again if the lost answer ended a thread."""
         with contextlib.suppress(sa.exc.OperationalError):
             super().settle()
         super().settle()

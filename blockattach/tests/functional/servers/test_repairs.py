@@ -1,7 +1,7 @@
-"""Every act on a server, in every state in which an act that failed may have left it.
+"""Second actions on servers that a failed action has left in any state.
 
-An act is played with a fault at each request that it makes; then a second one on what it has left.
-Whatever is accepted then succeeds: nothing but block storage and the hosts may refuse it.
+An action runs with a fault at each of its requests, and a second one runs on the remaining server.
+An accepted second action succeeds, because only Block Storage and the hosts may refuse it.
 """
 import functools
 
@@ -147,7 +147,7 @@ class RepairsTest(Acts):
         self.assertEqual(set(lifecycle.VERBS), {name.split()[0] for name in self.table()})
 
     def play(self, first):
-        """Each operation with each fault at each place, followed by each second operation."""
+        """Run an operation with each fault at each place, followed by each second operation."""
         whole = self.left_by(first, None, None)
         self.clean_up()
         cases = [(fault, place) for place in range(len(whole)) for fault in self.FAULTS]
@@ -289,7 +289,7 @@ class RepairedTest(Acts):
     """Servers whose guest was lost in an operation, and their repair by the owner."""
 
     def after_evacuation(self, host):
-        """The destination fails during the evacuation, and the failed host returns."""
+        """Let the destination fail during an evacuation, and let the failed host return."""
         made = self.create({**test_interruptions.ROOT, 'uuid': self.shared}, host=host)
         self.kill(host)
         self.cloud.later()
