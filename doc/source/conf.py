@@ -1,7 +1,10 @@
-"""How Sphinx builds the documentation."""
+"""Configuration of Sphinx, which also generates the documents that follow from the code."""
 import importlib.metadata
 import logging
 import pathlib
+import sys
+
+from sphinx import application
 
 # blockattach also keeps the libraries, whose options are read, from eventlet.
 from blockattach.cmd import allinone
@@ -13,6 +16,8 @@ from blockattach.cmd import manage
 from blockattach.cmd import scheduler
 from blockattach.cmd import status
 from blockattach.cmd import volume
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 project = 'blockattach'
 author = 'The blockattach developers'
@@ -31,7 +36,7 @@ smartquotes = False
 for name in ('reno', 'oslo_service'):
     logging.getLogger(name).setLevel(logging.WARNING)
 # reno reads the notes from git, and an unpacked archive has none.
-if not (pathlib.Path(__file__).parents[2] / '.git').exists():
+if not (ROOT / '.git').exists():
     exclude_patterns.append('release_notes.rst')
     suppress_warnings = ['toc.excluded', 'ref.doc']
 
@@ -52,3 +57,17 @@ copybutton_prompt_text = '$ '
 # Where lines are left out, an empty one is part of what a command prints.
 copybutton_copy_empty_lines = False
 copybutton_line_continuation_character = '\\'
+
+
+def write_generated_documents(app: application.Sphinx) -> None:
+    """Write the documents that .gitignore lists, before Sphinx looks for source files."""
+    # The generators take seconds to import, and readers of the settings above do not need them.
+    sys.path.append(str(ROOT / 'tools' / 'docs'))
+    import documents
+
+    documents.write(documents.BUILT)
+
+
+def setup(app: application.Sphinx) -> None:
+    """Register the generators of documents with Sphinx."""
+    app.connect('builder-inited', write_generated_documents)

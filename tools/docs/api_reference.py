@@ -1,12 +1,14 @@
-"""Renders the reference of an API: a page for each group of its operations.
+"""Rendering of an API reference, one page for each group of operations.
 
-What an operation takes and answers is rendered from its part of the OpenAPI document; its versions
-and its rule from the row behind that; its example was played (tools/docs/api_player.py).
+Requests and responses are rendered from the OpenAPI description of an operation, its versions and
+its policy from its row of the table of operations, and its example from the recorded examples
+(tools/docs/api_player.py).
 """
 import argparse
 import functools
 import http
 import json
+import pathlib
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -52,33 +54,34 @@ class Reference:
 
     def __init__(self, rows: Callable[[], Sequence[operation.Operation]],
                  groups: Mapping[str, Group], group_of: Callable[[operation.Operation], str],
-                 play: Callable[[], Mapping[str, Any]], refused: Mapping[str, str], title: str,
-                 about: str, folder: str, prefix: str, latest: operation.V,
-                 label: str = 'api') -> None:
+                 play: Callable[[], Mapping[str, Any]], recorded: pathlib.Path,
+                 refused: Mapping[str, str], title: str, about: str, folder: str, prefix: str,
+                 latest: operation.V, label: str = 'api') -> None:
         """
-        :param groups: the pages by name, in their order
-        :param group_of: the page that an operation is on
-        :param play: makes the examples
-        :param refused: why the example of an operation is refused, by its name
-        :param about: what the first page says; the list of pages follows
-        :param folder: of the pages, beside the first page
-        :param prefix: what stands before the paths of the operations
-        :param latest: the microversion that is described
-        :param label: how the labels of operations begin
+        :param groups: pages by name, in the order of the table of contents
+        :param group_of: returns the name of the page that describes an operation
+        :param play: sends the example requests, and returns the examples by operation
+        :param recorded: JSON file with the examples of an earlier run of ``play``
+        :param refused: reason why the example of an operation is rejected, by operation
+        :param about: introduction of the first page, before the table of contents
+        :param folder: folder of the other pages, relative to the first page
+        :param prefix: prefix of the paths of operations
+        :param latest: microversion to describe
+        :param label: prefix of the Sphinx labels of operations
         """
         self._rows, self._groups, self._group_of = rows, groups, group_of
         self._refused, self._title, self._about = refused, title, about
         self._folder, self._prefix, self._latest, self._label = folder, prefix, latest, label
-        self._play = play
+        self._play, self._recorded = play, recorded
 
     @functools.cached_property
     def examples(self) -> Mapping[str, Any]:
-        """Played once for all pages."""
-        return self._play()
+        """Recorded examples by operation."""
+        return json.loads(self._recorded.read_text(encoding='utf-8'))
 
-    def examples_document(self) -> str:
-        """Return all examples as JSON."""
-        return json.dumps(self.examples, indent=1, ensure_ascii=False) + '\n'
+    def record(self) -> str:
+        """Send the example requests, and return the examples as JSON."""
+        return json.dumps(self._play(), indent=1, ensure_ascii=False) + '\n'
 
     def rows_of(self, group: str) -> list[operation.Operation]:
         """Return the operations of a group."""
@@ -113,11 +116,17 @@ class Reference:
     def _operation(self, row: operation.Operation) -> str:
         path = row.path if row.root else f'{self._prefix}{row.path}'
         described = print_openapi.one(path, row, self._latest)
-        example = self.examples[row.name]
+        example = self._example(row)
         return ''.join((
             f'\n.. _{self.label(row)}:\n', rst.heading(_title(row), '-'), f'\n{row.summary}\n',
             self._refusal(row), _facts(path, row), _request(row, described, example['request']),
             _answer(row, described, example['answer']), _failures(row)))
+
+    def _example(self, row: operation.Operation) -> Mapping[str, Any]:
+        if row.name not in self.examples:
+            raise LookupError(
+                f'{self._recorded.name} has no example of {row.name}. Run "tox -e gen".')
+        return self.examples[row.name]
 
     def _refusal(self, row: operation.Operation) -> str:
         reason = self._refused.get(row.name)

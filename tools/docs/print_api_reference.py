@@ -14,7 +14,7 @@ from blockattach.storage.api.resources import not_offered
 
 FOLDER = 'doc/source/user/api'
 EXAMPLES = 'doc/source/user/api_examples.json'
-_DOCUMENTS = pathlib.Path(__file__).parents[2] / 'doc/source'
+_ROOT = pathlib.Path(__file__).parents[2]
 _ACTIONS = 'volume_actions'
 _NOT_OFFERED = 'not_offered'
 Group = api_reference.Group
@@ -78,7 +78,7 @@ def _described(name: str) -> Group:
     module = row.handler.__module__
     title, _, about = str(sys.modules[module].__doc__).partition(': ')
     page = f'/user/{module.rpartition(".")[2]}'
-    more = f' See :doc:`{page}`.' if pathlib.Path(f'{_DOCUMENTS}{page}.rst').exists() else ''
+    more = f' See :doc:`{page}`.' if (_ROOT / f'doc/source{page}.rst').exists() else ''
     since = '' if row.since == operation.BASE else f' ({row.since})'
     return Group(f'{title}{since}', f'{about[:1].upper()}{about[1:]}{more}')
 
@@ -104,9 +104,9 @@ Block Storage API, and :doc:`errors` for the format and the codes of errors.
 """
 
 REFERENCE = api_reference.Reference(
-    routes.operations, GROUPS, group_of, api_examples.recorded, api_examples.REFUSED,
-    'API reference', _OVERVIEW, 'api', f'{operation.PREFIX}/{{{dispatch.PROJECT}}}',
-    versions.MAXIMUM)
+    routes.operations, GROUPS, group_of, api_examples.recorded, _ROOT / EXAMPLES,
+    api_examples.REFUSED, 'API reference', _OVERVIEW, 'api',
+    f'{operation.PREFIX}/{{{dispatch.PROJECT}}}', versions.MAXIMUM)
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Print the reference of the compute API: a page for each group of operations."""
+import pathlib
 
 import api_reference
 import compute_api_examples
@@ -62,9 +63,9 @@ def group_of(row: operation.Operation) -> str:
 
 
 REFERENCE = api_reference.Reference(
-    lambda: routes.OPERATIONS, GROUPS, group_of, compute_api_examples.recorded, {},
-    'Compute API reference', _OVERVIEW, 'compute_api', versions.PREFIX, versions.MAXIMUM,
-    'compute-api')
+    lambda: routes.OPERATIONS, GROUPS, group_of, compute_api_examples.recorded,
+    pathlib.Path(__file__).parents[2] / EXAMPLES, {}, 'Compute API reference', _OVERVIEW,
+    'compute_api', versions.PREFIX, versions.MAXIMUM, 'compute-api')
 
 
 if __name__ == '__main__':

@@ -57,7 +57,10 @@ def parse(text: str, path: str = 'blockattach/example.py') -> Module:
 
 
 PICTURES = ('.png',)
-"""Files without text; a drawing in SVG is text."""
+"""Suffixes of files without text. A drawing in SVG is text."""
+
+DOCUMENTS = {'.json', '.rst', '.svg', '.txt'}
+"""Suffixes of built documents. Other files are read without the generators, which take seconds."""
 
 
 @functools.cache
@@ -79,10 +82,29 @@ def _module(name: str, path: pathlib.Path) -> Module:
 
 
 def texts(*suffixes: str) -> Iterator[tuple[str, str]]:
-    """Name and text of the files that people or tools write, by the ends of their names."""
+    """Yield name and text of each text file whose name has one of the suffixes (default: all).
+
+    Includes the documents that are built and not committed.
+    """
     for name, path in _files():
         if name.endswith(suffixes) if suffixes else not name.endswith(PICTURES):
             yield name, path.read_text(encoding='utf-8')
+    if not suffixes or set(suffixes) & DOCUMENTS:
+        for name in documents().BUILT:
+            if not suffixes or name.endswith(suffixes):
+                yield name, built(name)
+
+
+@functools.cache
+def documents() -> types.ModuleType:
+    """Return the table of the generated files (``tools/docs/documents.py``)."""
+    return load_tool('documents')
+
+
+@functools.cache
+def built(name: str) -> str:
+    """Return the text of a document that is built and not committed."""
+    return str(documents().BUILT[name]())
 
 
 def product() -> Iterator[Module]:
@@ -108,19 +130,28 @@ def load_tool(name: str) -> types.ModuleType:
 
 @functools.cache
 def _files() -> tuple[tuple[str, pathlib.Path], ...]:
-    ignored = ['.git/', *(ROOT / '.gitignore').read_text(encoding='utf-8').split()]
-    return tuple((path.relative_to(ROOT).as_posix(), path) for path in _walk(ROOT, ignored))
+    return tuple((path.relative_to(ROOT).as_posix(), path) for path in _walk(ROOT))
 
 
-def _walk(folder: pathlib.Path, ignored: list[str]) -> Iterator[pathlib.Path]:
+def _walk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     for path in sorted(folder.iterdir()):
-        name = path.relative_to(ROOT).as_posix() + ('/' if path.is_dir() else '')
-        if any(_matches(name, pattern) for pattern in ignored):
+        if is_ignored(path.relative_to(ROOT).as_posix() + ('/' if path.is_dir() else '')):
             continue
         if path.is_dir() and not path.is_symlink():
-            yield from _walk(path, ignored)
+            yield from _walk(path)
         elif path.is_file():
             yield path
+
+
+def is_ignored(name: str) -> bool:
+    """Return True if git ignores a file, or a folder whose name ends with a slash."""
+    return any(_matches(name, pattern) for pattern in _ignored())
+
+
+@functools.cache
+def _ignored() -> tuple[str, ...]:
+    lines = (ROOT / '.gitignore').read_text(encoding='utf-8').splitlines()
+    return ('.git/', *(line for line in lines if line and not line.startswith('#')))
 
 
 def _matches(name: str, pattern: str) -> bool:

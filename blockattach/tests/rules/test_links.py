@@ -37,16 +37,21 @@ def dead_links(name, text):
         pages += [(line.strip().rpartition('<')[2].rstrip('>'), True)
                   for line in block.splitlines()]
     for target, is_page in [*pages, *((target, False) for target in DIRECTIVE.findall(text))]:
-        base = sources.ROOT / ('doc/source' if target.startswith('/') else folder)
-        path = base / (f'{target}.rst' if is_page else target).lstrip('/')
-        if not path.exists():
+        base = 'doc/source' if target.startswith('/') else folder
+        if not _exists(posixpath.join(base, (f'{target}.rst' if is_page else target).lstrip('/'))):
             yield f'{name}: {target}'
     for path in FILE.findall(text):
-        if path not in ELSEWHERE and not (sources.ROOT / path).exists():
+        if path not in ELSEWHERE and not _exists(path):
             yield f'{name}: {path}'
     for dotted in DOTTED.findall(text):
         if dotted not in ELSEWHERE and not _resolves(dotted):
             yield f'{name}: {dotted}'
+
+
+def _exists(path):
+    """Return True if a file or folder of the repository exists or is built."""
+    path = posixpath.normpath(path)
+    return (sources.ROOT / path).exists() or path in sources.documents().BUILT
 
 
 def _resolves(dotted):

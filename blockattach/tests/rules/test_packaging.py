@@ -1,6 +1,7 @@
 """Entry points, options and generated documents of the package."""
 import configparser
 import importlib
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -45,10 +46,18 @@ class PackagingTest(unittest.TestCase):
         self.assertEqual([], [f'[{group}] {option.dest}' for group, opts in options.list_opts()
                               for option in opts if not option.help])
 
-    def test_generated_documents_are_fresh(self):
+    def test_committed_generated_files_match_generators(self):
         """If this fails: tox -e gen (or python tools/docs), and commit what it wrote."""
         done = subprocess.run([sys.executable, 'tools/docs', '--check'], cwd=sources.ROOT,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=False)
         self.assertEqual('', done.stdout)
         self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_git_ignores_built_documents_only(self):
+        documents = sources.documents()
+        for name in documents.BUILT:
+            with self.subTest(name):
+                folder = f'{pathlib.PurePath(name).parent}/'
+                self.assertTrue(sources.is_ignored(name) or sources.is_ignored(folder))
+        self.assertEqual([], [name for name in documents.COMMITTED if sources.is_ignored(name)])
