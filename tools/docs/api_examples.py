@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Play one request of every operation, and print what was asked and answered (JSON).
+"""Send one request of every operation of the Block Storage API, and print the examples as JSON.
 
-The application is the one that the tests of the API ask: wiring's, over WSGI, on a database of its
-own and a backend in memory. What differs from one run to the next is replaced: ids and secrets by
-others of the same form, and the time stands still.
+The requests are sent over WSGI to the application that the tests of the API use, with a separate
+database and a backend in memory. Values that differ between runs are replaced (api_player.py).
 """
 import json
 import logging
@@ -48,11 +47,11 @@ REFUSED = {
         'no migration waits for completion',
     **{row.name: '' for row in not_offered.OPERATIONS if row.answer is None},
 }
-"""Operations whose example is answered with a failure, and why unless its summary says."""
+"""Operations whose example is rejected, with the reason. Empty: the summary gives the reason."""
 
 
 class Player(api_player.Player):
-    """Asks the application that the tests of the API ask."""
+    """Sender of example requests to the application that the tests of the API use."""
 
     def __init__(self, api: http.ApiFixture, time: clock.ManualClock, image_id: str) -> None:
         self.api = api
@@ -73,7 +72,7 @@ def _versions(player: Player) -> None:
 
 
 def _types(player: Player) -> dict[str, str]:
-    """Returns the type that the volumes of the later requests have."""
+    """Send the requests for types, and return the type of the volumes in later requests."""
     made = player.ask('POST /types', body={'volume_type': {
         'name': 'shared', 'description': 'For several hosts',
         'extra_specs': {'multiattach': '<is> True'}}})
@@ -106,7 +105,7 @@ def _encryption(player: Player) -> None:
 
 
 def _private_type(player: Player) -> None:
-    """Which projects may use it, and one whose volumes have it."""
+    """Send the requests for the access to a private type, and for default types."""
     made = player.ask('POST /types', body={'volume_type': {
         'name': 'private', 'os-volume-type-access:is_public': False}}, keep=False)
     kind = {'id': made['volume_type']['id']}
@@ -139,7 +138,7 @@ def _qos(player: Player, kind: dict[str, str]) -> None:
 
 
 def _volumes(player: Player) -> dict[str, str]:
-    """Returns a volume for the requests about attachments."""
+    """Send the requests for volumes, and return a volume for the requests for attachments."""
     made = player.ask('POST /volumes', body={'volume': {
         'size': 1, 'name': 'data', 'volume_type': 'shared'}}, member=True)
     volume = {'id': made['volume']['id']}
@@ -186,7 +185,7 @@ def _attachments(player: Player, volume: dict[str, str]) -> None:
 
 
 def _actions(player: Player) -> None:
-    """The same for clients that know nothing of attachments, on a volume of its own."""
+    """Send the volume actions with which clients attach volumes before microversion 3.27."""
     made = player.ask('POST /volumes', body={'volume': {'size': 1, 'name': 'plain'}}, member=True,
                       keep=False)
     volume = {'id': made['volume']['id']}
@@ -229,7 +228,7 @@ def _actions(player: Player) -> None:
 
 
 def _images(player: Player) -> None:
-    # Volumes have no bytes here, so what goes on after these answers fails.
+    # The fake backend stores no data, so the operations fail after the response.
     for action, value in (
             ('os-volume_upload_image', {'image_name': 'my-root', 'disk_format': 'qcow2'}),
             ('os-reimage', {'image_id': player.image_id})):
@@ -301,7 +300,7 @@ def _managing(player: Player) -> None:
     player.ask('DELETE /snapshots/{id}', {'id': made['snapshot']['id']}, keep=False)
     for path in ('manageable_volumes', 'os-volume-manage'):
         player.ask('POST /volumes/{id}/action (os-unmanage)', volume, {'os-unmanage': {}})
-        # The largest is the one: what else is there has no order.
+        # Only the order by size is deterministic, and the volume is the largest.
         for part in ('', '/detail'):
             player.ask(f'GET /{path}{part}', query=f'?host={http.HOST}&sort=size:desc&limit=1')
         made = player.ask(f'POST /{path}', body={'volume': {
@@ -394,7 +393,7 @@ def _play(player: Player) -> None:
 
 
 def recorded() -> dict[str, Any]:
-    """Examples by the names of their operations, in the order of the table."""
+    """Send all requests, and return the examples by operation, in the order of the routes."""
     silent = logging.NullHandler()
     logging.getLogger('blockattach').addHandler(silent)
     time = clock.ManualClock()
@@ -409,7 +408,7 @@ def recorded() -> dict[str, Any]:
 
 
 def document() -> str:
-    """The document."""
+    """Return the examples as JSON."""
     return json.dumps(recorded(), indent=1, ensure_ascii=False) + '\n'
 
 

@@ -1,7 +1,7 @@
-"""Plays requests of an API whose operations are known, and keeps them as examples of documents.
+"""Recording of example requests and responses for the API references.
 
-What differs from one run to the next is replaced: ids and secrets by others of the same form; the
-time stands still, but for a minute between two requests.
+Values that differ between runs are replaced: IDs and secrets by fixed values of the same form, and
+times by a fixed time unless a manual clock provided them.
 """
 import hashlib
 import json
@@ -20,7 +20,7 @@ from blockattach.platform.http import operation
 from blockattach.tests.fixtures import http
 
 _UUID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b')
-# What is not of the clock that stands.
+# Times that the manual clock of the tests did not provide.
 _TIME = re.compile(r'\b(?!2026-01-)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\b')
 _SOME_TIME = '2026-01-01T12:00:00.000000'
 _SECRETS = ('adminPass', 'auth_key', 'auth_password', 'auth_username', 'discovery_auth_password')
@@ -37,7 +37,7 @@ class Example(NamedTuple):
     answer: Any
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the example as a dictionary for JSON."""
         return {
             'request': {'method': self.method, 'path': self.path, 'version': self.version,
                         'body': self.body},
@@ -45,18 +45,18 @@ class Example(NamedTuple):
 
 
 class Player:
-    """Sends requests, and keeps those that name the operation which they are an example of."""
+    """Sender of example requests that keeps one request and its response for each operation."""
 
     def __init__(self, rows: Iterable[operation.Operation], prefix: str, place: str,
                  version: str, refused: Collection[str], tokens: tuple[str, str],
                  answer: Callable[[webob.Request], http.Reply]) -> None:
         """
-        :param prefix: what stands before the paths of the operations
+        :param prefix: prefix of the paths of operations
         :param place: host and port of the API
-        :param version: of requests that name no other
-        :param refused: names of operations whose example is answered with a failure
-        :param tokens: of a user, and of an administrator
-        :param answer: called with each request
+        :param version: version header of requests that specify no version
+        :param refused: names of operations whose example is rejected
+        :param tokens: token of a user, and token of an administrator
+        :param answer: sends a request, and returns the response
         """
         self.examples: dict[str, Example] = {}
         self._operations = {row.name: row for row in rows}
@@ -66,11 +66,13 @@ class Player:
     def ask(self, name: str, values: Mapping[str, str] | None = None, body: Any = None,
             query: str = '', version: str | None = '', keep: bool = True,
             member: bool = False) -> Any:
-        """Ask for an operation; returns the body of the answer.
+        """Send a request of an operation, and return the body of the response.
 
-        :param values: of the variables in its path
-        :param version: empty: that of the player; None: none is named
-        :param member: as a user; else as an administrator
+        :param values: values of the variables in the path
+        :param version: version header; the default one if empty, no header if None
+        :param keep: keep the request and its response as the example of the operation
+        :param member: send the request as a user instead of as an administrator
+        :raises SystemExit: if the response has an unexpected status
         """
         row = self._operations[name]
         path = (row.path if row.root else f'{self._prefix}{row.path}').format(
@@ -78,7 +80,7 @@ class Player:
         named = self._version if version == '' else version
         reply = self._send(row.method, path, body, named, member)
         if reply.status not in ((400, 404) if name in self._refused else (row.status,)):
-            raise SystemExit(f'{name} is answered {reply.status}: {reply.text}')
+            raise SystemExit(f'{name} returned status {reply.status}: {reply.text}')
         if keep:
             self.examples[name] = Example(row.method, path, named, body, reply.status,
                                           reply.body)
@@ -97,7 +99,7 @@ class Player:
         return self._answer(request)
 
     def recorded(self) -> dict[str, Any]:
-        """Examples by the names of their operations, in the order of the table."""
+        """Return the examples by operation, in the order of the operations."""
         found = {name: self.examples[name].as_dict() for name in self._operations
                  if name in self.examples}
         return json.loads(_settled(json.dumps(_without_secrets(found))))
@@ -117,7 +119,7 @@ def _of_length(name: str, secret: str) -> str:
 
 
 def _settled(text: str) -> str:
-    """Ids that chance has made become others, in the order in which they appear; so do times."""
+    """Replace random IDs, in the order in which they appear, and times by fixed values."""
     fixed: dict[str, str] = {}
 
     def other(match: re.Match[str]) -> str:

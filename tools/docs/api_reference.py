@@ -24,7 +24,7 @@ from blockattach.platform.http import operation
 
 _JSON = 'application/json'
 _VARIANTS = ('anyOf', 'oneOf', 'allOf')
-# Said once, on the first page.
+# The first page describes these parameters.
 _EVERYWHERE = tuple(f'#/components/parameters/{name}' for name in ('project_id', 'version'))
 _BOUNDS = (('minimum', 'minimum {}'), ('maximum', 'maximum {}'),
            ('minLength', 'minimum length {}'), ('maxLength', 'maximum length {}'))
@@ -41,7 +41,7 @@ class Group(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A key of a body, by its place: ``volume.metadata``; ``[]`` is any element of a list."""
+    """Key of a body by its path, such as ``volume.metadata``. ``[]`` is any item of a list."""
 
     place: str
     kind: str
@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
 
 class Reference:
-    """The pages of one API."""
+    """Pages of the reference of one API."""
 
     def __init__(self, rows: Callable[[], Sequence[operation.Operation]],
                  groups: Mapping[str, Group], group_of: Callable[[operation.Operation], str],
@@ -206,7 +206,7 @@ def _failures(row: operation.Operation) -> str:
 
 
 def _fields(schema: Mapping[str, Any]) -> Iterable[Field]:
-    """Every key once, as the first variant of the schema that has it describes it."""
+    """Return each key once, described by the first variant of the schema that contains the key."""
     found: dict[str, Field] = {}
     for one in _walk(schema, '', True):
         found.setdefault(one.place, one)
@@ -229,7 +229,7 @@ def _walk(schema: Mapping[str, Any], place: str, required: bool) -> Iterable[Fie
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The type of a value, in words."""
+    """Return the type of a value in words."""
     if 'enum' in schema or 'const' in schema:
         values = schema.get('enum', [schema.get('const')])
         return ', '.join(rst.literal(json.dumps(value)) for value in values)

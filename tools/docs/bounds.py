@@ -1,4 +1,4 @@
-"""Bounds of the fields of a JSON schema: types, lengths, values, and names that are taken."""
+"""Bounds of the fields of a JSON schema: types, lengths, values and accepted names."""
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any

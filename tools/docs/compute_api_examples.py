@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Play one request of every operation of the compute API, and print what was asked and answered.
+"""Send one request of every operation of the compute API, and print the examples as JSON.
 
-Two agents of kind fake run the servers, and block storage has a backend in memory.
+Two fake agents run the servers, and block storage has a backend in memory.
 """
 import json
 import logging
@@ -20,7 +20,7 @@ from blockattach.tests.functional.servers import cloud as clouds
 
 _LATEST = f'{versions.SERVICE} {versions.MAXIMUM}'
 _BOTH = f'{_LATEST}, {operation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
-# From 2.101 on the answer comes before the volume is attached, and has no body.
+# Since 2.101, the response is sent before the volume is attached, and has no body.
 _ATTACHING = f'{versions.SERVICE} 2.100, {operation.EXTENSION} {versions.EXTENSION_MAXIMUM}'
 _ACTION = 'POST /servers/{id}/action'
 _NOTED = '/servers/{id}/metadata'
@@ -29,7 +29,7 @@ _BETWEEN_SECONDS = 60
 
 
 class Player(api_player.Player):
-    """Asks the application that the tests of servers ask."""
+    """Sender of example requests to the application that the tests of servers use."""
 
     def __init__(self, cloud: clouds.Cloud) -> None:
         self.cloud = cloud
@@ -48,7 +48,7 @@ class Player(api_player.Player):
 
     def act(self, server: dict[str, str], name: str, body: Any = None, admin: bool = False,
             keep: bool = True) -> None:
-        """Ask for an action on a server."""
+        """Send an action on a server."""
         self.ask(f'{_ACTION} ({name})', server, {name: body}, member=not admin, keep=keep)
 
     def _later(self, request: webob.Request) -> http.Reply:
@@ -71,7 +71,7 @@ def _small(player: Player) -> None:
 
 
 def _servers(player: Player) -> dict[str, str]:
-    """Returns a server for the later requests."""
+    """Send the requests for servers, and return a server for later requests."""
     made = player.ask('POST /servers', body={'server': {
         'name': 'web', 'imageRef': '', 'flavorRef': '1', 'networks': 'none',
         'block_device_mapping_v2': [{
@@ -132,7 +132,7 @@ def _actions(player: Player, server: dict[str, str]) -> None:
 
 
 def recorded() -> dict[str, Any]:
-    """Examples by the names of their operations, in the order of the table."""
+    """Send all requests, and return the examples by operation, in the order of the routes."""
     silent = logging.NullHandler()
     logging.getLogger('blockattach').addHandler(silent)
     cloud = clouds.Cloud()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the lifecycle of an attachment, from the table in the code: a picture (SVG) and a page."""
+"""Print the attachment lifecycle from its table of transitions, as a figure (SVG) or a page."""
 import argparse
 import html
 import itertools
@@ -31,7 +31,7 @@ text { font: 19px sans-serif; text-anchor: middle; }
 
 
 class Move(NamedTuple):
-    """An arrow: every event that leads from one state to another by the same writer."""
+    """Arrow for all events with which one writer moves attachments from one state to another."""
 
     source: lifecycle.State
     target: lifecycle.State
@@ -40,7 +40,7 @@ class Move(NamedTuple):
 
 
 def moves() -> list[Move]:
-    """The arrows of the picture. Refusals lead back along another arrow and are not drawn."""
+    """Return the arrows of the figure. Rejections return along another arrow and are not drawn."""
     found: dict[tuple[lifecycle.State, lifecycle.State, lifecycle.Writer], list[str]] = {}
     for row in lifecycle.TRANSITIONS:
         if row.target is not None:
@@ -49,7 +49,7 @@ def moves() -> list[Move]:
 
 
 def picture() -> str:
-    """States in a line, moves forward above it, moves back below."""
+    """Return the figure: states in a line, forward transitions above, backward ones below."""
     states = list(lifecycle.State)
     places = {state: MARGIN + STEP * number for number, state in enumerate(states)}
     arrows = moves()
@@ -88,12 +88,12 @@ def _arrow(move: Move, places: dict[lifecycle.State, int], line: int) -> str:
     colour = COLOURS[move.writer]
     if span == 0:
         top = line + edge
-        # Deep enough for its words to stand below those of an arrow to the next state.
+        # The label must be below the label of an arrow to the next state.
         path = (f'M{begin - 18} {top} C{begin - 26} {top + LOOP} {begin + 26} {top + LOOP} '
                 f'{begin + 18} {top}')
         middle, height = begin, top + LOOP * 3 // 4 + LINE * 3 // 4
     else:
-        # The middle of a cubic curve lies three quarters of the way to its handles.
+        # The middle of a cubic curve is at three quarters of the distance to its handles.
         reach = edge + RISE * abs(span)
         handle = edge + RISE * abs(span) * 4 // 3
         shift = 22 if span > 0 else -22
@@ -113,22 +113,22 @@ def _legend(bottom: int) -> str:
 
 
 def document() -> str:
-    """The page: picture, states, moves."""
+    """Return the page with the figure, the states and the transitions."""
     states = [[rst.literal(state.value), rst.literal(lifecycle.WIRE_STATUS[state]),
                str(lifecycle.RANKS.get(state, '')),
                'yes' if state in lifecycle.TRANSITIONAL else '',
                'yes' if state in lifecycle.GRANTED else ''] for state in lifecycle.State]
     table = [[rst.literal(row.source.value), rst.literal(row.event.value),
-              rst.literal(row.target.value) if row.target else 'where it came from',
+              rst.literal(row.target.value) if row.target else 'the previous state',
               row.writer.value] for row in lifecycle.TRANSITIONS]
     return ''.join((
         rst.NOTICE, rst.heading('Attachment lifecycle'), _INTRODUCTION,
         '\n.. container:: picture\n\n   .. image:: lifecycle.svg\n'
-        '      :alt: states in a line, moves as arrows between them\n',
+        '      :alt: states in a line, transitions as arrows between them\n',
         rst.heading('States', '-'),
-        rst.table(('state', 'attach_status', 'rank', 'at work', 'granted'), states,
+        rst.table(('state', 'attach_status', 'rank', 'transitional', 'granted'), states,
                   (20, 20, 8, 10, 10)),
-        rst.heading('Moves', '-'),
+        rst.heading('Transitions', '-'),
         rst.table(('from', 'event', 'to', 'written by'), table, (20, 20, 20, 12)),
         rst.heading('Volumes', '-'), _VOLUMES,
         rst.table(('from', 'event', 'to'), [
@@ -140,28 +140,28 @@ def document() -> str:
 
 
 _VOLUMES = """
-``blockattach/storage/domain/volume_lifecycle.py`` holds the same for a volume itself, its *own
-status*. What clients see as its status follows from it and from the lowest rank of its
-attachments.
+``blockattach/storage/domain/volume_lifecycle.py`` contains the transitions of a volume's *own
+status*. The status that clients see is derived from the own status and from the lowest rank of
+the attachments of the volume.
 """
 _CHOSEN = """
-A deletion that is cancelled leads to where it came from. A reset leads where an administrator
-says, as far as ``blockattach/storage/domain/reset_rule.py`` allows it.
+A cancelled deletion returns the volume to its previous status. A reset moves the volume to the
+status that the administrator requests, if ``blockattach/storage/domain/reset_rule.py`` permits it.
 """
 _INTRODUCTION = """
-``blockattach/storage/domain/attachment_lifecycle.py`` holds the one table of moves, and says of
-each state what is true while in it. ``blockattach/storage/db/attachments/attachments.py`` is the
-only mover.
+``blockattach/storage/domain/attachment_lifecycle.py`` contains the table of transitions, and
+describes each state. Only ``blockattach/storage/db/attachments/attachments.py`` changes the state
+of an attachment.
 
-In a state *at work* the service itself is acting: the row has an owner and a deadline. In a state
-*granted* the target shall give the row's initiator access. The lowest *rank* among the rows of a
-volume gives the volume its status. A refusal leads back to where the row came from, and is not
-drawn.
+In a *transitional* state, the service works on the attachment, and the row has an owner and a
+deadline. In a *granted* state, the target must give the initiator of the attachment access to the
+volume. The lowest *rank* of the attachments of a volume determines the status of the volume. A
+rejection returns the attachment to its previous state, and is not drawn.
 """
 
 
 def main() -> int:
-    """Print the picture or the page."""
+    """Print the figure or the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('what', choices=('picture', 'document'))
     sys.stdout.write({'picture': picture, 'document': document}[parser.parse_args().what]())

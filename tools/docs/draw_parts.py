@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the parts of blockattach and what they say to each other: the README's picture (SVG)."""
+"""Print the figure of the README: the parts of blockattach and their connections (SVG)."""
 import html
 import sys
 from typing import NamedTuple
@@ -27,7 +27,7 @@ HEAD = ('<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth
 
 
 class Box(NamedTuple):
-    """A part: its place, its name and what it does, a line each."""
+    """Box of a part: position, name, and notes of one line each."""
 
     kind: str
     left: int
@@ -38,7 +38,7 @@ class Box(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def draw(self) -> str:
-        """The frame, and the lines in the middle of it."""
+        """Return the frame with the name and the notes in its middle."""
         middle = self.left + self.width // 2
         first = self.top + self.height // 2 - LINE * len(self.notes) // 2 + 5
         return (f'<rect class="{self.kind}" x="{self.left}" y="{self.top}" width="{self.width}" '
@@ -50,8 +50,7 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """Which calls which (or, in both directions, what is read and written), and the words
-    beside."""
+    """Arrow from a caller to the called part (or in both directions), with a label."""
 
     path: str
     label: str = ''
@@ -60,7 +59,7 @@ class Arrow(NamedTuple):
     both: bool = False
 
     def draw(self) -> str:
-        """The line, and its words where they do not cross it."""
+        """Return the line and its label."""
         line = f'<path class="arrow{" both" if self.both else ""}" d="{self.path}"/>'
         if not self.label:
             return line
@@ -103,7 +102,7 @@ ARROWS = (
 
 
 def picture() -> str:
-    """The whole service as blockattach-all runs it, and what is outside of it."""
+    """Return the figure of the service as blockattach-all runs it, with clients and hosts."""
     whole = (f'<rect class="whole" x="262" y="6" width="{WIDTH - 272}" height="{HEIGHT - 16}" '
              'rx="10"/>'
              '<text class="note" x="400" y="290">blockattach-all: these in one process,</text>'
@@ -112,13 +111,13 @@ def picture() -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         'role="img" aria-label="The parts of blockattach">',
         f'<style>\n{STYLE}</style>', HEAD,
-        # Paper: a page may be dark.
+        # A dark page needs a white background.
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', whole,
         *(arrow.draw() for arrow in ARROWS), *(box.draw() for box in BOXES), '</svg>', ''])
 
 
 def main() -> int:
-    """Print the picture."""
+    """Print the figure."""
     sys.stdout.write(picture())
     return 0
 

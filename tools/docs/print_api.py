@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the versions of the API; what its operations may be answered with."""
+"""Print the page of microversions, and list the error statuses of operations."""
 import sys
 
 import rst
@@ -18,17 +18,17 @@ Microversions marked *no effect* concern features that the service does not offe
 and groups. Clients may use these microversions.
 """
 
-# By the minor number.
+# Minor numbers of the microversions without effect.
 _NOT_SERVED = frozenset((6, 9, 11, 18, 19, 20, 25, 29, 37, 38, 43, 47, 51, 56, 58))
 
 
 def noun(row: operation.Operation) -> str:
-    """What the operation is about: the first part of its path."""
+    """Return the first part of the path of an operation, which names its resource."""
     return row.path.strip('/').split('/')[0] or 'versions'
 
 
 def codes(row: operation.Operation) -> tuple[int, ...]:
-    """The statuses of its failures: what follows from the row, and what its handler may raise."""
+    """Return the error statuses of an operation, by its row and the errors of its handler."""
     if row.root:
         return (400,)
     found = {400, 406}
@@ -44,7 +44,7 @@ def codes(row: operation.Operation) -> tuple[int, ...]:
 
 
 def history() -> str:
-    """The page of versions."""
+    """Return the page of microversions."""
     parts = [rst.NOTICE, rst.heading('Microversions'), _VERSIONS]
     for title, rows in (('volume', versions.HISTORY), ('blockattach', versions.EXTENSION_HISTORY)):
         parts.append(rst.heading(title, '-'))

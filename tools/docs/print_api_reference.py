@@ -64,7 +64,7 @@ _NAMED = {
 
 
 def group_of(row: operation.Operation) -> str:
-    """The page that an operation is on."""
+    """Return the name of the page that describes an operation."""
     if row.path == '/volumes/{id}/action':
         return _ACTIONS
     if row in not_offered.OPERATIONS:
@@ -73,7 +73,7 @@ def group_of(row: operation.Operation) -> str:
 
 
 def _described(name: str) -> Group:
-    """A page on what a module of the API says of itself: a title, a colon, a sentence."""
+    """Return a page whose title and introduction are the docstring of the handlers' module."""
     row = next(row for row in routes.operations() if group_of(row) == name)
     module = row.handler.__module__
     title, _, about = str(sys.modules[module].__doc__).partition(': ')
@@ -85,7 +85,7 @@ def _described(name: str) -> Group:
 
 GROUPS: dict[str, Group] = _NAMED | {
     name: _described(name) for name in map(group_of, routes.operations()) if name not in _NAMED}
-"""The pages, those with a text of their own first."""
+"""Pages by name, those with an introduction of their own first."""
 
 _OVERVIEW = """
 All paths are relative to ``/v3`` or ``/v3/{project_id}``. Clients select the

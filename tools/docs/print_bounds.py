@@ -81,7 +81,7 @@ class Row(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Reason for the difference; empty if unknown."""
+        """Reason for the difference, or an empty string if unknown."""
         return next((reason for request, field, reason in REASONS
                      if _matches(self.request, request) and _matches(self.field, field)), '')
 
@@ -108,14 +108,14 @@ def ours() -> dict[str, list[operation.Operation]]:
 
 
 def first_versions() -> Iterator[tuple[str, str, str]]:
-    """Return each request with its first microversion here and in Cinder; '' if missing."""
+    """Yield each request with its first microversions here and in Cinder ('' if missing)."""
     for name, found in ours().items():
         yield (name, str(min(row.since for row in found)),
                str(peer().get(name, {}).get('since', '')))
 
 
 def rows() -> Iterator[Row]:
-    """Return the fields of all requests that exist in both; one row per change."""
+    """Yield a row for each change of a field, for the requests that both services have."""
     for name, found in sorted(ours().items()):
         if name in peer() and not any(_matches(name, one) for one in NOT_OFFERED):
             for row in found:

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Print the page of a command, which is its manual page as well, from what its parser is made of.
-"""
+"""Print the page of a command, which is also its manual page, from the options of its parser."""
 import argparse
 import sys
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ from blockattach.storage.conf import embedded
 
 
 class Service(NamedTuple):
-    """A command that runs until it is stopped; ``more`` are the pages about it."""
+    """Command that runs until it is stopped, with the names of the related pages."""
 
     module: ModuleType
     more: tuple[str, ...]
@@ -101,7 +100,7 @@ _STATUS_INTRODUCTION = """
 
 
 def page(name: str) -> str:
-    """The page of one command."""
+    """Return the page of a command."""
     if name == manage.NAME:
         return _manage_page()
     return _status_page() if name == status.NAME else _service_page(name, SERVICES[name])
@@ -146,7 +145,7 @@ def _manage_page() -> str:
 
 
 def _more(*pages: str) -> str:
-    """Links, which lead nowhere in a manual page."""
+    """Return links to related pages, which a manual page does not contain."""
     links = ', '.join(f':doc:`{page}`' for page in pages)
     return f'\n.. only:: html\n\n   More: {links}.\n'
 
@@ -156,7 +155,7 @@ def _files(name: str) -> tuple[str, str]:
 
 
 def _parsers(words: tuple[str, ...], commands: 'argparse._SubParsersAction') -> Iterable[str]:
-    """What argparse was given for commands, and for those below them."""
+    """Yield the descriptions of commands and subcommands from their parsers."""
     for name, parser in commands.choices.items():
         path = (*words, name)
         yield rst.heading(' '.join(path), '~' if words else '-')
@@ -180,7 +179,7 @@ def _command(words: str, command: manage.Command, underline: str) -> str:
 
 
 def _value(one: manage.Argument) -> str:
-    """What an option takes, in its own words."""
+    """Return the placeholder of the value of an option."""
     if not one.name.startswith('-') or one.more.get('action') == 'store_true':
         return ''
     if choices := one.more.get('choices'):

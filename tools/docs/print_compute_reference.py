@@ -55,7 +55,7 @@ a second item in the header, ``{_BEYOND}``. Errors have the same format as in th
 
 
 def group_of(row: operation.Operation) -> str:
-    """The page that an operation is on."""
+    """Return the name of the page that describes an operation."""
     if row.root:
         return 'versions'
     parts = row.path.strip('/').split('/')

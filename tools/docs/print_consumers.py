@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""Print what each consumer asks of the API and how it is answered, by the tables of the contract
-tests.
-"""
+"""Print the requests of each consumer of the API, from the tables of the contract tests."""
 import re
 import sys
 from collections.abc import Iterator
@@ -16,16 +14,16 @@ from blockattach.tests.contracts import shells
 
 CONSUMERS = (nova.CONSUMER, ironic.CONSUMER, cinder_csi.CONSUMER, openstacksdk.CONSUMER,
              shells.CINDER, shells.OPENSTACK)
-# Whatever an id in a path or a query stands for, the request is the same one.
+# Requests that differ only in the kind of an ID are the same request.
 _KEPT = re.compile(r'\{\w+\}')
 _NAMED = 'vol-{project}'
-# Each command of a shell begins so.
+# Every command of these clients starts with the requests in _FIRST.
 _SHELLS = ('cinder', 'openstack')
 _FIRST = ('GET /', 'GET /v3')
 
 
 def _request(call: calls.Call) -> str:
-    """As one names it: of an action, with its name."""
+    """Return the name of a request, including the name of an action."""
     asked = _KEPT.sub('{id}', call.asks.replace(_NAMED, 'NAME')).replace('%3A', ':')
     if asked.endswith('/action') and call.body:
         asked += f' ({next(iter(call.body))})'
@@ -33,7 +31,7 @@ def _request(call: calls.Call) -> str:
 
 
 def _rows(consumer: calls.Consumer) -> Iterator[tuple[str, ...]]:
-    """Each request of each function once, with each way in which it is answered."""
+    """Yield each request of each function once, with all its responses."""
     answers: dict[tuple[str, str, str], list[str]] = {}
     for flow in consumer.flows:
         for call in flow.calls:
@@ -48,7 +46,7 @@ def _rows(consumer: calls.Consumer) -> Iterator[tuple[str, ...]]:
 
 
 def document() -> str:
-    """A table for each consumer."""
+    """Return a table for each consumer."""
     parts = [rst.NOTICE]
     for consumer in CONSUMERS:
         parts += [rst.heading(consumer.name, '-'), f'\nVersion {consumer.source}.\n',

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print every error as a table: its code, its text, what it proves, and how HTTP answers it."""
+"""Print the table of errors: code, class, message, outcome, status and Retry-After."""
 import sys
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ expect the header with status 413.
 
 
 def classes(root: type[errors.BlockattachError]) -> Iterator[type[errors.BlockattachError]]:
-    """A class and everything below it, as the tree is drawn."""
+    """Yield a class of errors and its subclasses, depth first."""
     yield root
     for child in root.__subclasses__():
         if child.__module__ in errors.MODULES:
@@ -28,7 +28,7 @@ def classes(root: type[errors.BlockattachError]) -> Iterator[type[errors.Blockat
 
 
 def row(error: type[errors.BlockattachError]) -> list[str]:
-    """One line of the table."""
+    """Return the row of an error in the table."""
     text = ' '.join(error.text.split())
     return [rst.literal(error.code), error.__name__, rst.literal(text),
             'final' if error.final else 'uncertain', str(error.status),
@@ -36,7 +36,7 @@ def row(error: type[errors.BlockattachError]) -> list[str]:
 
 
 def document() -> str:
-    """The page."""
+    """Return the page."""
     rows = [row(error) for error in classes(errors.BlockattachError)]
     return ''.join((rst.NOTICE, rst.heading('Errors'), _INTRODUCTION,
                     rst.table(('Code', 'Class', 'Message', 'Outcome', 'Status', 'Retry-After'),

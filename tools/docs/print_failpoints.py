@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print every failpoint that there is, and how one is armed."""
+"""Print the page of failpoints."""
 import sys
 
 import rst
@@ -7,41 +7,40 @@ from blockattach.platform import failpoints
 from blockattach.tests.fixtures import failpoint_names
 
 _WHAT = {
-    'raise': 'raises an error that nobody foresees',
-    'kill': 'ends the process, as ``kill -9`` does',
-    'delay': 'waits; the seconds follow, as in ``delay:2.5``',
-    'drop': 'on the bus: the message (``before_send``) or the answer (``after_answer``) is lost',
-    'duplicate': 'on the bus, ``before_send``: the message comes twice',
+    'raise': 'raises an unexpected error',
+    'kill': 'kills the process like ``kill -9``',
+    'delay': 'waits for a number of seconds, such as ``delay:2.5``',
+    'drop': 'loses the message (``before_send``) or the reply (``after_answer``) on the bus',
+    'duplicate': 'delivers the message twice on the bus (``before_send``)',
 }
 _GROUPS = {
-    failpoint_names.IN_CODE: 'Written in the code, where something has just happened or is about '
-                             'to.',
-    failpoint_names.IN_DATABASE: '``before`` its first transaction, and ``after`` the last one is '
-                                 'committed. Besides, ``db.engine.before_commit`` and '
-                                 '``db.engine.after_commit`` are passed by every transaction that '
-                                 'writes.',
-    failpoint_names.ON_BUS: 'At the client ``before_send`` and ``after_answer``, at the server '
-                            '``before_work`` and ``before_reply``.',
-    failpoint_names.ON_BACKEND: '``before`` the driver is asked, and ``after`` it has answered.',
-    failpoint_names.ON_WORK: '``before`` a claimed act begins, and ``after`` its end is '
-                             'stored.',
+    failpoint_names.IN_CODE: 'Set in the code before or after a step.',
+    failpoint_names.IN_DATABASE: '``before`` the first transaction of the function, and ``after`` '
+                                 'the commit of its last transaction. In addition, each '
+                                 'transaction that writes passes ``db.engine.before_commit`` and '
+                                 '``db.engine.after_commit``.',
+    failpoint_names.ON_BUS: '``before_send`` and ``after_answer`` in the client, ``before_work`` '
+                            'and ``before_reply`` in the server.',
+    failpoint_names.ON_BACKEND: '``before`` and ``after`` the call of the driver.',
+    failpoint_names.ON_WORK: '``before`` claimed work starts, and ``after`` its result is stored.',
 }
 
 
 def document() -> str:
-    """The page."""
+    """Return the page."""
     names = failpoint_names.everywhere()
     parts = [rst.NOTICE, rst.heading('Failpoints'), f"""
-Named points at which a process can be made to fail, so that a test can show what happens then. All
-are off, and cost a look into an empty dictionary. There are {len(names)}.
+Failpoints are named points at which tests make a process fail. There are {len(names)} failpoints.
+All are disarmed by default, and a disarmed failpoint costs one lookup in an empty dictionary.
 
-A test arms one with ``blockattach.platform.failpoints.arm``. For a whole process there is the
-option ``[failpoints] armed``, or the environment variable ``OS_FAILPOINTS__ARMED``::
+A test arms a failpoint with ``blockattach.platform.failpoints.arm``. To arm a failpoint of a
+process, set the option ``[failpoints] armed`` or the environment variable
+``OS_FAILPOINTS__ARMED``::
 
    OS_FAILPOINTS__ARMED='volume.attachments.after_grant=kill' blockattach-volume
    OS_FAILPOINTS__ARMED='rpc.volume.connect.after_answer=drop*2' blockattach-api
 """,
-             rst.table(('action', 'what it does'),
+             rst.table(('action', 'description'),
                        [[rst.literal(name), _WHAT[name]] for name in failpoints.ACTIONS],
                        (15, 85))]
     for group, said in _GROUPS.items():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the API as an OpenAPI document, from the rows that are enforced, at the latest version."""
+"""Print the OpenAPI document of the latest version, from the operations that the API enforces."""
 import itertools
 import json
 import re
@@ -37,12 +37,12 @@ REASONS = {
 
 
 def document() -> str:
-    """The document as JSON."""
+    """Return the OpenAPI document as JSON."""
     return json.dumps(described(), indent=1, ensure_ascii=False) + '\n'
 
 
 def described() -> dict[str, Any]:
-    """The document."""
+    """Return the OpenAPI document."""
     return {
         'openapi': '3.1.0',
         'info': {
@@ -109,7 +109,7 @@ def one(path: str, row: operation.Operation, version: operation.V) -> dict[str, 
 
 
 def parameter(reference: str) -> dict[str, Any]:
-    """What a reference among the parameters of an operation leads to."""
+    """Return the parameter to which a reference points."""
     return _PARAMETERS[reference.rpartition('/')[2]]
 
 
@@ -129,7 +129,7 @@ def _place(row: operation.Operation) -> tuple[str, str]:
 
 def _described(path: str, rows: list[operation.Operation],
                version: operation.V) -> dict[str, Any]:
-    """One method of one path; where actions distinguish several operations, all of them."""
+    """Return the description of a method of a path, with all actions that share them."""
     documented: dict[str, Any] = {
         'operationId': f'{rows[0].method} {rows[0].path}',
         'tags': [print_api.noun(rows[0])],
@@ -196,7 +196,7 @@ def _responses(rows: list[operation.Operation], version: operation.V) -> dict[st
 
 
 def _answers(row: operation.Operation, version: operation.V) -> list[Any]:
-    """The answer's schema, and what each version of the extension makes of it."""
+    """Return the schema of the response, and its schemas in the versions of the extension."""
     schema = operation.at_version(row.answer, version)
     if schema is None:
         return [{'type': 'null'}]

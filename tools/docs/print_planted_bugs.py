@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print which bugs are planted, and what each of them breaks."""
+"""Print the table of planted bugs."""
 import sys
 
 import rst
@@ -7,9 +7,9 @@ from blockattach.tests.planted import bugs
 
 
 def document() -> str:
-    """The table."""
+    """Return the table of planted bugs."""
     return rst.NOTICE + rst.table(
-        ('bug', 'where', 'the guard that it breaks', 'promise', 'caught by'),
+        ('bug', 'file', 'broken guard', 'promise', 'detected by'),
         [[rst.literal(bug.name), rst.literal(bug.path), bug.guard, bug.promise,
           rst.literal(bug.test.removeprefix('blockattach.tests.')) or 'fixed seeds']
          for bug in bugs.BUGS], (25, 20, 30, 7, 18))

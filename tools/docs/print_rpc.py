@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the bus: what may be asked over it, release by release, and how RabbitMQ is set."""
+"""Print the page of RPC interfaces, and tables of methods, failed calls and RabbitMQ defaults."""
 import sys
 
 import rst
@@ -26,7 +26,7 @@ _OPTIONS = {
 
 
 def timeout_option(method: contract.Method) -> str:
-    """For how long a message of the method is worth something."""
+    """Return the timeout of a method and the option that sets the timeout."""
     if method.timeout is None:
         return 'unlimited'
     option = _OPTIONS[method.timeout]
@@ -34,12 +34,12 @@ def timeout_option(method: contract.Method) -> str:
 
 
 def summary(documented: object) -> str:
-    """What an interface or method is for, in a line."""
+    """Return the first line of the docstring of an interface or method."""
     return (documented.__doc__ or '').strip().splitlines()[0]
 
 
 def methods(interface: type[contract.Interface]) -> str:
-    """The methods of an interface as a table, in the order in which they are written down."""
+    """Return the table of the methods of an interface, in the order of their definitions."""
     rows = []
     for name, method in contract.methods(interface).items():
         said = summary(getattr(interface, name))
@@ -50,12 +50,12 @@ def methods(interface: type[contract.Interface]) -> str:
 
 
 def consumer_methods() -> str:
-    """What a consumer may ask."""
+    """Return the table of the methods that consumers can call."""
     return rst.NOTICE + methods(attachments.AttachmentsInterface)
 
 
 def interfaces() -> str:
-    """The page of all interfaces and of their history."""
+    """Return the page of all interfaces and their history."""
     parts = [rst.NOTICE, rst.heading('RPC interfaces'), """
 Each interface is a class in ``blockattach/storage/rpc`` (for compute, in
 ``blockattach/compute/interface.py``). Its servers and clients are subclasses. A released method
@@ -73,7 +73,7 @@ releases while processes of two releases share the message bus.
 
 
 def releases() -> str:
-    """The history as a table."""
+    """Return the table of releases."""
     def listed(versions: dict[str, str]) -> str:
         return ', '.join(f'{name} {version}' for name, version in sorted(versions.items()))
     return rst.table(('release', 'interfaces', 'objects'), [
@@ -93,7 +93,7 @@ def call_ends() -> str:
 
 
 def rabbit_defaults() -> str:
-    """Where we differ from the driver's defaults."""
+    """Return the table of options whose defaults differ from those of the driver."""
     return rst.NOTICE + rst.table(('option', 'default', 'reason'), [
         [rst.literal(option.name), str(option.value), option.reason]
         for option in rabbit.DEFAULTS], (34, 10, 56))

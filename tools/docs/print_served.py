@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Print which operations of the Block Storage API are served, and what is left out and why.
+"""Print the tables of supported and unsupported operations of the Block Storage API.
 
-The tables are those of Cinder 29, written down here; tests compare them with the routes and with
-what is answered.
+The tables list the operations of Cinder 29. Tests compare them with the routes and with responses.
 """
 import sys
 from collections.abc import Iterator
@@ -19,10 +18,10 @@ RARE = 'rare'
 
 
 class Part(NamedTuple):
-    """Operations of one kind.
+    """Group of supported operations.
 
-    :ivar operations: the version from which on each exists, and its name
-    :ivar refused: why each of them is answered 400, though it is there
+    :ivar operations: first microversion and name of each operation
+    :ivar refused: reason for which the operations exist but are always rejected with 400
     """
 
     title: str
@@ -32,9 +31,9 @@ class Part(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Operations that are not offered.
+    """Group of unsupported operations.
 
-    :ivar operations: as of a part, behind the status that each is answered with
+    :ivar operations: status of the response, first microversion and name of each operation
     """
 
     title: str
@@ -161,7 +160,7 @@ SERVED = (
         '3.0 GET /os-snapshot-manage/detail', '3.0 POST /os-snapshot-manage',
         '3.0 POST /snapshots/{id}/action (os-unmanage)')),
 )
-"""Every operation that does what it is for."""
+"""Groups of supported operations."""
 
 LEFT = (
     Left('Backups', EXPECTED, (
@@ -209,11 +208,11 @@ LEFT = (
     Left('Hosts', RARE, ('404 3.0 PUT /os-hosts/{host}',),
          'use ``PUT /os-services/enable`` and ``disable`` instead'),
 )
-"""Every operation that does not, and what it is answered with: a list is empty."""
+"""Groups of unsupported operations. Lists with status 200 are empty."""
 
 
 def delivered() -> Iterator[tuple[Part, str, str]]:
-    """Each operation of `SERVED`, its version apart from its name."""
+    """Yield the group, first microversion and name of each operation in `SERVED`."""
     for part in SERVED:
         for one in part.operations:
             since, _, name = one.partition(' ')
@@ -221,7 +220,7 @@ def delivered() -> Iterator[tuple[Part, str, str]]:
 
 
 def left() -> Iterator[tuple[Left, int, str, str]]:
-    """Each operation of `LEFT`: its status, its version and its name."""
+    """Yield the group, status, first microversion and name of each operation in `LEFT`."""
     for part in LEFT:
         for one in part.operations:
             status, since, name = one.split(' ', 2)
@@ -235,7 +234,7 @@ def _named(name: str, rows: dict[str, operation.Operation]) -> str:
 
 
 def document() -> str:
-    """Both tables, as the page includes them."""
+    """Return both tables, which doc/source/user/served.rst includes."""
     rows = {row.name: row for row in routes.operations()}
     offered, others = list(delivered()), list(left())
     acting = sum(not part.refused for part, _, _ in offered)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Run every volume command of stock clients against blockattach-all: which are served?
+"""Run the volume commands of stock clients against blockattach-all, and record the results.
 
-    tools/docs/print_served_commands.py [COMMAND...]     all of them, or those that begin so
+    tools/docs/print_served_commands.py              all commands
+    tools/docs/print_served_commands.py COMMAND...   commands that start with COMMAND
 
-Each runs on objects of its own, with arguments that it needs. A request to a path, method or
-action that the API does not have means that the command is not served. The table goes to
-doc/source/user/clients.txt; of single commands, what was asked is printed instead.
+Each command runs on objects of its own, with the arguments that it requires. A command is
+unsupported if it sends a request with a path, method or action that the API does not have. The
+table of all commands is written to doc/source/user/clients.txt. For selected commands, the
+requests are printed instead.
 """
 import http.client
 import http.server
@@ -31,14 +33,14 @@ from blockattach.tests.functional import commands  # noqa: E402
 PAGE = ROOT / 'doc' / 'source' / 'user' / 'clients.txt'
 PROJECT = '00000000000000000000000000000002'
 CLIENTS = {'openstack': 'python-openstackclient', 'cinder': 'python-cinderclient'}
-# Nothing is there behind the path, under this method, or in this action.
+# The API has no such path, method or action.
 UNROUTED = (b'"The resource could not be found."', b'There is no such action',
             b'are not supported by this service')
-# Nothing is ever there: what fails beside such a request is about what is not offered.
+# Resources of unsupported features. A command that requests them and fails is unsupported.
 NOT_OFFERED = tuple(f'/v3/{noun.key}' for noun in not_offered.NOUNS)
 NO_METHOD = (405, 501)
 NOT_ASKED = 'not asked'
-# What an argument is given, by its name; {name} is an object that is made for the command.
+# Values of arguments by name. {name} is an object that is created for the command.
 WORDS = {
     'volume': '{volume}', 'volumes': '{volume}', 'entity': '{volume}',
     'attachment': '{attachment}', 'transfer': '{transfer}', 'transfer_request': '{transfer}',
@@ -52,7 +54,7 @@ WORDS = {
     'action': 'set', 'level': 'INFO', 'bootable': 'true', 'read_only': 'true', 'provider': 'luks',
     'snapshot': '{snapshot}', 'snapshots': '{snapshot}', 'snapshot_id': '{snapshot}',
     'identifier': 'x', 'volumetypes': '{type}', 'group_type': 'x', 'snapshot_name': 'x'}
-# Where the arguments that must be there bring nothing about.
+# Arguments of commands that have no effect with only their required arguments.
 MORE = {
     'openstack volume create': '--size 1', 'openstack volume list': '--long',
     'openstack volume set': '--name x', 'openstack volume unset': '--property a',
@@ -90,11 +92,11 @@ NOT_RUN = {
     'openstack server add volume': 'by Compute, which creates and completes an attachment',
     'openstack server remove volume': 'by Compute, which deletes the attachment',
     'openstack block storage cleanup': 'no, the client fails before it sends a request'}
-"""What cannot be found out by running it."""
+"""Results of commands that this script cannot run."""
 
 
 class Asked(NamedTuple):
-    """One request, and how it was answered; ``missing``: there is no such operation."""
+    """Request and the status of its response. ``missing``: the API has no such operation."""
 
     line: str
     status: int
@@ -102,7 +104,7 @@ class Asked(NamedTuple):
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Passes requests on, and notes them; of each server it says itself that it is there."""
+    """Proxy that records requests, and responds itself to requests for servers."""
 
     asked: list[Asked] = []
     address = ''
@@ -135,15 +137,15 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(said)
 
-    # By these names http.server looks for them.
+    # http.server looks up the methods by these names.
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _pass_on  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what is of interest is noted."""
+        """Discard the log messages of http.server."""
 
 
 def needed(parser_actions: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    """Arguments that must be given, as words to be filled in."""
+    """Return the required arguments of a command, with placeholders of objects."""
     words = []
     for name, facts in parser_actions:
         optional = name.startswith('-')
@@ -154,7 +156,7 @@ def needed(parser_actions: list[tuple[str, dict[str, Any]]]) -> list[str]:
 
 
 def openstack_commands() -> dict[str, list[str]]:
-    """Every command, and what it needs."""
+    """Return the required arguments of each volume command of openstack."""
     found = {}
     for entry in importlib.metadata.entry_points(group='openstack.volume.v3'):
         parser = entry.load()(unittest.mock.MagicMock(), None).get_parser('x')
@@ -167,7 +169,7 @@ def openstack_commands() -> dict[str, list[str]]:
 
 
 def cinder_commands() -> dict[str, list[str]]:
-    """Every command, and what it needs."""
+    """Return the required arguments of each command of cinder."""
     from cinderclient.v3 import shell
 
     return {'cinder ' + name[3:].replace('_', '-'): needed(
@@ -176,13 +178,13 @@ def cinder_commands() -> dict[str, list[str]]:
 
 
 class Objects:
-    """What commands are about, made anew for each of them."""
+    """Objects on which commands run, created for each command."""
 
     def __init__(self, url: str) -> None:
         self._url = urllib.parse.urlsplit(url)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """One request as an administrator."""
+        """Send a request as an administrator, and return the body of the response."""
         connection = http.client.HTTPConnection(self._url.netloc)
         connection.request(method, f'/v3{path}', body and json.dumps(body), {
             'Content-Type': 'application/json', 'OpenStack-API-Version': 'volume 3.71'})
@@ -191,15 +193,15 @@ class Objects:
         return json.loads(said) if said.startswith(b'{') else None
 
     def make(self) -> dict[str, str]:
-        """One of each; a message where there is one."""
-        # A command before may have taken it out of use, or have set limits.
+        """Create one object of each kind, and return their IDs by kind."""
+        # An earlier command may have disabled the service or set quotas.
         for act, more in (('thaw', {}), ('enable', {'binary': 'cinder-volume'})):
             self.ask('PUT', f'/os-services/{act}', {'host': 'localhost@fake', **more})
         self.ask('DELETE', f'/os-quota-sets/{PROJECT}')
         self.ask('PUT', '/os-quota-class-sets/default', {'quota_class_set': dict.fromkeys(
             ('volumes', 'snapshots', 'gigabytes'), -1)})
         name = uuid.uuid4().hex[:8]
-        # A private one: of others the list of projects with access is not asked for.
+        # Clients request the list of projects with access only for private types.
         kind = self.ask('POST', '/types', {'volume_type': {
             'name': name, 'os-volume-type-access:is_public': False}})['volume_type']
         qos = self.ask('POST', '/qos-specs', {'qos_specs': {'name': name}})['qos_specs']
@@ -218,7 +220,7 @@ class Objects:
                 'message': messages[0]['id'] if messages else name}
 
     def offer(self) -> Any:
-        """A transfer of a volume of its own."""
+        """Create a volume, and return a transfer of the volume."""
         volume = self.ask('POST', '/volumes', {'volume': {'size': 1}})['volume']
         while self.ask('GET', f'/volumes/{volume["id"]}')['volume']['status'] == 'creating':
             pass
@@ -226,7 +228,7 @@ class Objects:
             'transfer': {'volume_id': volume['id']}})['transfer']
 
     def snapshot(self) -> str:
-        """The id of a snapshot of a volume of its own."""
+        """Create a volume, and return the ID of a snapshot of the volume."""
         volume = self.ask('POST', '/volumes', {'volume': {'size': 1}})['volume']
         while self.ask('GET', f'/volumes/{volume["id"]}')['volume']['status'] == 'creating':
             pass
@@ -234,14 +236,14 @@ class Objects:
         return str(made['snapshot']['id'])
 
     def make_a_message(self) -> None:
-        """By a volume that no pool can hold."""
+        """Create a user message by creating a volume that no pool can store."""
         self.ask('POST', '/volumes', {'volume': {'size': 1000000}})
         while not self.ask('GET', '/messages')['messages']:
             pass
 
 
 def served(command: str, words: list[str], url: str, objects: Objects) -> tuple[str, list[Asked]]:
-    """Whether a command is served, in a word or some; and what it has asked."""
+    """Run a command, and return its result (such as "yes") and its requests."""
     program, _, rest = command.partition(' ')
     login = (['--os-auth-type', 'none'] if program == 'openstack' else
              ['--os-auth-type', 'noauth', '--os-user-id', 'me', '--os-project-id', PROJECT])
@@ -252,8 +254,8 @@ def served(command: str, words: list[str], url: str, objects: Objects) -> tuple[
                                   '3.71', *rest.split(), *given], {'NO_PROXY': '127.0.0.1'})
     asked = [one for one in Recorder.asked if urllib.parse.urlsplit(one.line.split()[1]).path
              not in ('/', '/v3', '/v3/')]
-    # Beside what a command is about it may ask for what it shows with it, as names of servers.
-    # Some end with 0 although what they are about has failed.
+    # Commands ignore failed GET requests for additional data, such as names of servers.
+    # Some commands exit with status 0 although their main request failed.
     if any(one.missing and (done.status or not one.line.startswith('GET ')) for one in asked):
         return 'no', asked
     if done.status and any(one.line.split()[1].startswith(NOT_OFFERED) for one in asked):
@@ -266,7 +268,7 @@ def served(command: str, words: list[str], url: str, objects: Objects) -> tuple[
 
 
 def table(found: dict[str, str]) -> str:
-    """As the page includes it."""
+    """Return the table, which doc/source/user/clients.rst includes."""
     versions = ', '.join(f'{name} {importlib.metadata.version(name)}'
                          for name in CLIENTS.values())
     count = sum(how == 'yes' for how in found.values())
@@ -280,7 +282,7 @@ def table(found: dict[str, str]) -> str:
 
 
 def main(wanted: list[str]) -> int:
-    """Run them; 1 where one could not be tried."""
+    """Run the commands, and return 1 if a command sent no request."""
     every = {**openstack_commands(), **cinder_commands()}
     chosen = {name: words for name, words in every.items()
               if name.startswith(tuple(wanted)) or not wanted and name not in NOT_RUN}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print what operators see of a process: metrics, spans of traces, log fields."""
+"""Print the tables of metrics, spans and log fields."""
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ def _names(texts: Mapping[Any, str], heading: str) -> str:
 
 
 def metrics_tables() -> str:
-    """The metrics, and what their labels say."""
+    """Return the tables of metrics, labels, steps and drifts."""
     rows = [[rst.literal(row.full_name), row.kind.value,
              ', '.join(rst.literal(label) for label in row.labels), row.text]
             for row in metrics.METRICS]
@@ -27,7 +27,7 @@ def metrics_tables() -> str:
 
 
 def spans() -> str:
-    """The acts that appear in a trace."""
+    """Return the table of the spans of traces."""
     return rst.NOTICE + rst.table(
         ('span', 'kind', 'description', 'can start a trace'),
         [[rst.literal(row.span.name), row.span.side, row.text, 'yes' if row.span.begins else '']
@@ -35,7 +35,7 @@ def spans() -> str:
 
 
 def log_fields() -> str:
-    """The names that log lines use."""
+    """Return the table of the fields of log lines."""
     return rst.NOTICE + _names(log.FIELDS, 'field')
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write doc/source/user/sanity.txt: services beside each other, sentence by sentence.
+"""Write doc/source/user/sanity.txt, which compares services by the cases of blockattach-sanity.
 
     tools/docs/sanity_table.py blockattach=FILE cinder=FILE
 
-FILE is what ``blockattach-sanity --differences --json FILE`` has written; a column for each.
+``blockattach-sanity --differences --json FILE`` writes FILE. Each service has a column.
 """
 import json
 import pathlib
@@ -17,7 +17,7 @@ LEGEND = 'yes: conforms. no: guaranteed by blockattach only. NO: does not confor
 
 
 def table(columns: dict[str, list[dict[str, Any]]]) -> str:
-    """The cases of all columns, in the order of the first."""
+    """Return the cases of all services, in the order of the first service."""
     names = list(columns)
     outcomes = {name: {case['name']: case for case in found} for name, found in columns.items()}
     widths = [max(len(name), 4) for name in names]
