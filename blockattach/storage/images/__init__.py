@@ -1,1 +1,1 @@
-"""Images: what is asked of Glance, and what is done with their bytes before a volume has them."""
+"""Images: the client of Glance, and the inspection, conversion and copy of image data."""

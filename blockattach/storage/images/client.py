@@ -1,8 +1,8 @@
-"""What is asked of Glance, as a client of its API v2.
+"""Client of the Image API v2 of Glance.
 
-What a user names is looked up with the user's token; bytes are moved by the account of
-``[glance]``, which volume services have. Without an account, only a Glance without Keystone
-answers.
+Images that a user names are looked up with the token of the user. Image data is downloaded and
+uploaded with the account of ``[glance]``, which only volume services have. Without an account,
+only a Glance without Keystone can be used.
 """
 import logging
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _KNOWN = ('id', 'status', 'name', 'size', 'virtual_size', 'checksum', 'os_hash_a
 
 
 class _Client:
-    """One way to ask, on connections that all threads share."""
+    """Base of the clients, whose connections are shared by all threads."""
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None) -> None:
@@ -56,58 +56,64 @@ class _Client:
 
 
 class UserImages(_Client):
-    """Images as a caller sees them: asked with its token."""
+    """Client for the images of a caller, which sends the token of the caller."""
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None,
                  service: plugin.BaseAuthPlugin | None = None) -> None:
-        """
+        """Create the client without opening a connection.
+
         :param service: account of the service token, which is sent with the token of the caller
         """
         super().__init__(settings, outgoing)
         self._service = service
 
     def show(self, caller: context.RequestContext, image_id: str) -> images.Image:
-        """One image.
+        """Return an image.
 
-        :raises ImageNotFound: the caller sees none
-        :raises GlanceUnavailable: nothing was learnt
+        :raises ImageNotFound: if the image does not exist or is not visible to the caller
+        :raises GlanceUnavailable: if Glance did not answer the question
         """
         return self._found(self._ask(caller, 'GET', _path(image_id)), image_id)
 
     def named(self, caller: context.RequestContext, name: str) -> list[images.Image]:
-        """The images with a name: two at most, since one of many is not meant by it.
+        """Return at most two images with a name.
 
-        :raises GlanceUnavailable: nothing was learnt
+        Two images suffice to show that the name is ambiguous.
+
+        :raises GlanceUnavailable: if Glance did not answer the question
         """
         query = parse.urlencode({'name': f'in:"{name}"' if ',' in name else name, 'limit': 2})
         reply = self._ask(caller, 'GET', f'/v2/images?{query}')
-        found = identity.body_of(reply).get('images')
-        if reply.status_code != 200 or not isinstance(found, list):
+        listed = identity.body_of(reply).get('images')
+        if reply.status_code != 200 or not isinstance(listed, list):
             raise _unclear(reply)
-        return [_image(one) for one in found if isinstance(one, dict) and one.get('name') == name]
+        return [_image(body) for body in listed
+                if isinstance(body, dict) and body.get('name') == name]
 
     def create(self, caller: context.RequestContext, image_id: str,
                facts: Mapping[str, Any]) -> images.Image:
-        """Make an image without bytes, the caller's.
+        """Create an image without data that the caller owns.
 
-        :param facts: what is said of it, by Glance's keys; properties among them
-        :raises ImageRefused: Glance does not make it
-        :raises GlanceUnavailable: it may have been made
+        :param facts: fields and properties of the image by the keys of Glance
+        :raises ImageRefused: if Glance rejects the image
+        :raises GlanceUnavailable: if the image may or may not have been created
         """
         # The id comes last, so that metadata of users in ``facts`` cannot replace it.
         reply = self._ask(caller, 'POST', '/v2/images', json={**facts, 'id': image_id})
         if 400 <= reply.status_code < 500:
             raise errors.ImageRefused(reason=_reason_of(reply))
-        made = self._found(reply, image_id)
-        if made.id != image_id:
+        image = self._found(reply, image_id)
+        if image.id != image_id:
             raise _unclear(reply)
-        return made
+        return image
 
     def delete(self, caller: context.RequestContext, image_id: str) -> None:
-        """Remove an image of the caller's; one that is not there is a success.
+        """Delete an image of the caller.
 
-        :raises GlanceUnavailable: nothing was learnt
+        Succeeds if the image does not exist.
+
+        :raises GlanceUnavailable: if the image may or may not have been deleted
         """
         reply = self._ask(caller, 'DELETE', _path(image_id))
         if reply.status_code not in (204, 404):
@@ -128,13 +134,17 @@ class UserImages(_Client):
 
 
 class ServiceImages(_Client):
-    """Images and their bytes for the service itself, whose account sees all."""
+    """Client for images and their data, which uses the account of the service.
+
+    The account sees all images.
+    """
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None) -> None:
-        """Open nothing yet.
+        """Create the client without opening a connection.
 
-        :param settings: with Glance's address and the account (`GlanceSettings.configured`)
+        :param settings: settings with the address of Glance and the account
+            (`GlanceSettings.configured`)
         :param outgoing: see `identity.open_session`
         """
         super().__init__(settings, outgoing)
@@ -145,18 +155,18 @@ class ServiceImages(_Client):
             raise_exc=False)
 
     def show(self, image_id: str) -> images.Image:
-        """One image.
+        """Return an image.
 
-        :raises ImageNotFound: there is none
-        :raises GlanceUnavailable: nothing was learnt
+        :raises ImageNotFound: if the image does not exist
+        :raises GlanceUnavailable: if Glance did not answer the question
         """
         return self._found(self._ask('GET', _path(image_id)), image_id)
 
     def download(self, image_id: str) -> Generator[bytes, None, None]:
-        """The bytes of an image, piece by piece.
+        """Download the data of an image, and yield it in pieces of at most 1 MiB.
 
-        :raises ImageNotFound: there is none, or it has no bytes
-        :raises GlanceUnavailable: not all of them came
+        :raises ImageNotFound: if the image does not exist or has no data
+        :raises GlanceUnavailable: if the data was not received completely
         """
         reply = self._ask('GET', f'{_path(image_id)}/file', stream=True,
                           headers={'Accept': 'application/octet-stream'})
@@ -171,13 +181,14 @@ class ServiceImages(_Client):
                 raise _unreachable(exc) from exc
 
     def upload(self, image_id: str, pieces: Iterable[bytes]) -> None:
-        """Give an image its bytes.
+        """Upload the data of an image.
 
-        :raises ImageNotFound: there is none
-        :raises ImageRefused: Glance does not take them
-        :raises GlanceUnavailable: it may have them
+        :raises ImageNotFound: if the image does not exist
+        :raises ImageRefused: if Glance rejects the data
+        :raises GlanceUnavailable: if Glance may or may not have the data
         """
-        # Pieces come once: what repeats the request by itself would send the rest as the whole.
+        # The pieces can be read only once. An automatic retry of the request would send the
+        # remaining pieces as the whole image.
         reply = self._ask('PUT', f'{_path(image_id)}/file', data=_chunks(pieces),
                           connect_retries=0,
                           allow_reauth=False,
@@ -190,10 +201,12 @@ class ServiceImages(_Client):
             raise _unclear(reply)
 
     def delete(self, image_id: str) -> None:
-        """Remove an image, protected or not; one that is not there is a success.
+        """Delete an image, even if it is protected.
 
-        :raises ImageRefused: Glance does not remove it
-        :raises GlanceUnavailable: nothing was learnt
+        Succeeds if the image does not exist.
+
+        :raises ImageRefused: if Glance rejects the deletion
+        :raises GlanceUnavailable: if the image may or may not have been deleted
         """
         reply = self._ask('DELETE', _path(image_id))
         if reply.status_code == 403:
@@ -209,14 +222,14 @@ class ServiceImages(_Client):
         return _asking(lambda: self._glance.request(self._base() + path, method, **more))
 
     def _base(self) -> str:
-        found = self._settings.endpoint_override or self._glance.get_endpoint()
-        if not found:
+        address = self._settings.endpoint_override or self._glance.get_endpoint()
+        if not address:
             raise exceptions.EndpointNotFound
-        return _without_version(str(found))
+        return _without_version(str(address))
 
 
 def _without_version(address: str) -> str:
-    """An address of Glance: one in a catalog may end with the version."""
+    """Return an address of Glance without the version with which it may end in a catalog."""
     return address.rstrip('/').removesuffix('/v2')
 
 
@@ -228,7 +241,7 @@ def _asking(ask: Callable[[], requests.Response]) -> requests.Response:
 
 
 def _unreachable(exc: Exception) -> errors.GlanceUnavailable:
-    # Its text has internal addresses, which the client need not know.
+    # The text of the exception contains internal addresses, which clients must not see.
     LOG.warning('Failed to reach Glance%s', log.fields(reason=exc))
     return errors.GlanceUnavailable(reason='the service cannot be reached')
 
@@ -239,7 +252,7 @@ def _unclear(reply: requests.Response) -> errors.GlanceUnavailable:
 
 
 def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """As small as every server takes them: uWSGI refuses those of a MiB."""
+    # uWSGI rejects chunks of 1 MiB.
     for piece in pieces:
         for start in range(0, len(piece), _CHUNK):
             yield piece[start:start + _CHUNK]
@@ -250,9 +263,10 @@ def _path(image_id: str) -> str:
 
 
 def _image(body: Mapping[str, Any]) -> images.Image:
-    """An image as Glance writes it: what is no key of Glance is a property.
+    """Return the image of a response of Glance.
 
-    Users write these texts, and a volume that is made of the image keeps them.
+    Keys that Glance does not define are properties. Texts are cleaned, because users write them
+    and a volume that is created from the image stores them.
     """
     known: dict[str, Any] = {
         key: images.cleaned(body[key]) if isinstance(body[key], str) else body[key]
@@ -263,6 +277,7 @@ def _image(body: Mapping[str, Any]) -> images.Image:
 
 
 def _reason_of(reply: requests.Response) -> str:
-    """Why Glance refuses, in its own words where they are plain text."""
-    said = identity.body_of(reply).get('message')
-    return said if isinstance(said, str) and said else f'status {reply.status_code}'
+    """Return the reason of a rejection by Glance, or the status if the reason is not plain text.
+    """
+    message = identity.body_of(reply).get('message')
+    return message if isinstance(message, str) and message else f'status {reply.status_code}'

@@ -1,7 +1,8 @@
-"""qemu-img, in a process without rights and with limits.
+"""Conversion of disk images by qemu-img, in a process without privileges and with limits.
 
-It finds two files in the folder that it is started in, by names of ours, and is given each one's
-format. Where the service runs as root it runs as another user; it can never gain a right.
+qemu-img is started in a folder with the source and target file, under names that the service
+chooses. The formats of both files are given explicitly. If the service runs as root, qemu-img runs
+as another user. qemu-img can never gain privileges.
 """
 import errno
 import os
@@ -14,7 +15,7 @@ from blockattach.storage import errors
 from blockattach.storage.conf import images as images_conf
 
 _NAMES = {'vhd': 'vpc', 'ploop': 'parallels'}
-"""What qemu-img calls formats otherwise than Glance."""
+"""Names that qemu-img gives to formats, where these differ from those of Glance."""
 _ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C', 'PYTHONSAFEPATH': '1'}
 _LONGEST_REASON = 500
 _FULL = {errno.ENOSPC: 'No space left on device', errno.EDQUOT: 'Disk quota exceeded'}
@@ -23,15 +24,15 @@ size limit of the conversion and not from a full disk."""
 
 
 class Converter:
-    """Converts disks from one format to another."""
+    """Converter of disk images from one format to another."""
 
     def __init__(self, settings: images_conf.ImageSettings) -> None:
         self._settings = settings
 
     def hand_over(self, folder: str) -> None:
-        """Let the program into a folder, and at what is in it.
+        """Make the account of qemu-img the owner of a folder and of the files in it.
 
-        :raises ConfigurationError: its account does not exist
+        :raises ConfigurationError: if the account does not exist
         """
         if (account := self._account()) is not None:
             for path in (folder, *(os.path.join(folder, name) for name in os.listdir(folder))):
@@ -39,12 +40,13 @@ class Converter:
 
     def convert(self, folder: str, source: str, source_format: str, target: str,
                 target_format: str, most_bytes: int) -> None:
-        """Make the file ``target`` of the file ``source``, both in the folder.
+        """Convert the file ``source`` to the new file ``target`` in the same folder.
 
-        :param most_bytes: that the new file may have
-        :raises ConversionFailed: it cannot be converted, or not within the limits
-        :raises OSError: there is no space for the new file
-        :raises ConfigurationError: there is no such program, or its account does not exist
+        :param source_format: format of the source in the words of Glance, like ``target_format``
+        :param most_bytes: maximum size of the new file in bytes
+        :raises ConversionFailed: if the conversion fails or exceeds a limit
+        :raises OSError: if there is no space for the new file
+        :raises ConfigurationError: if qemu-img or its account does not exist
         """
         self.hand_over(folder)
         settings = self._settings
@@ -52,7 +54,7 @@ class Converter:
         if target_format == 'qcow2' and settings.compress:
             words.append('-c')
         if target_format == 'vhd':
-            # Else it becomes as large as a geometry of disks says.
+            # Without this option, qemu-img rounds the size of the disk to a CHS geometry.
             words += ['-o', 'force_size=on']
         started: list[subprocess.Popen[bytes]] = []
         try:
@@ -80,7 +82,7 @@ class Converter:
             raise errors.ConfigurationError(reason=f'cannot run qemu-img: {exc}') from exc
 
     def _rightless(self) -> list[str]:
-        # It ends with this process.
+        # With pdeathsig, the kernel kills qemu-img when this process ends.
         words = ['setpriv', '--no-new-privs', '--pdeathsig=KILL']
         if (account := self._account()) is not None:
             words += [f'--reuid={account.pw_uid}', f'--regid={account.pw_gid}', '--clear-groups',
@@ -88,7 +90,10 @@ class Converter:
         return [*words, '--']
 
     def _account(self) -> pwd.struct_passwd | None:
-        """The account to run as; None: the service's own, which has no rights."""
+        """Return the account of qemu-img, or None for that of the service if this is not root.
+
+        :raises ConfigurationError: if the account does not exist
+        """
         if os.geteuid() != 0:
             return None
         try:

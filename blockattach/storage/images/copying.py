@@ -1,4 +1,4 @@
-"""The bytes of images and disks, from the one to the other, at the speed that copies may have."""
+"""Copies between image files and disks of volumes, within the rate limit of the backend."""
 import contextlib
 import os
 from collections.abc import Callable
@@ -8,14 +8,16 @@ from blockattach.platform import disks
 from blockattach.platform import units
 
 Copied = Callable[[int], None]
-"""Called with how many bytes of a disk were read or written: it waits as long as the limit of the
-backend wants, and what it raises ends the copy."""
+"""Callback with the number of bytes of a disk that were just read or written.
+
+The callback waits to keep the rate limit of the backend. An exception from it ends the copy.
+"""
 
 
 def read(disk: disks.Disk, size: int, copied: Copied) -> Iterator[bytes]:
-    """The first bytes of a disk, as they are on it now; its holes are zeros.
+    """Yield the data of a disk of ``size`` bytes in pieces, with zeros for its holes.
 
-    :raises OSError: they cannot be read
+    :raises OSError: if the disk cannot be read
     """
     done = 0
     for offset, piece in disk.pieces():
@@ -27,10 +29,11 @@ def read(disk: disks.Disk, size: int, copied: Copied) -> Iterator[bytes]:
 
 
 def write(source: str, disk: disks.Disk, copied: Copied, note: Callable[[int], None]) -> None:
-    """Write a file onto a disk that reads as zeros and is at least as large.
+    """Write a file to a disk that reads as zeros and is at least as large.
 
-    :param note: called now and then with how many bytes are done
-    :raises OSError: it cannot be written
+    :param source: path of the file
+    :param note: called now and then with the number of copied bytes
+    :raises OSError: if the file cannot be read or the disk cannot be written
     """
     with contextlib.closing(disks.Device(source, os.path.getsize(source))) as file:
         for offset, piece in file.pieces():
@@ -43,13 +46,14 @@ def write(source: str, disk: disks.Disk, copied: Copied, note: Callable[[int], N
 
 def save(disk: disks.Disk, size: int, target: str, copied: Copied,
          note: Callable[[int], None]) -> None:
-    """Write a disk into a new file, which has holes where the disk is empty.
+    """Write a disk to a new file, which has holes where the disk is empty.
 
-    :param note: called now and then with how many bytes are done
-    :raises OSError: it cannot be read or written
+    :param target: path of the file
+    :param note: called now and then with the number of copied bytes
+    :raises OSError: if the disk cannot be read or the file cannot be written
     """
-    with open(target, 'xb') as made:
-        made.truncate(size)
+    with open(target, 'xb') as new_file:
+        new_file.truncate(size)
     with contextlib.closing(disks.Device(target, size, writes=True)) as file:
         for offset, piece in disk.pieces():
             if not disks.is_empty(piece):
@@ -59,9 +63,9 @@ def save(disk: disks.Disk, size: int, target: str, copied: Copied,
 
 
 def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
-    """Let a disk read as zeros.
+    """Make a disk of ``size`` bytes read as zeros, by discards where possible.
 
-    :raises OSError: it cannot be written
+    :raises OSError: if the disk cannot be written
     """
     for offset in range(0, size, units.GIB):
         length = min(units.GIB, size - offset)
@@ -76,7 +80,7 @@ def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
 
 
 def _hole(length: int, copied: Copied) -> Iterator[bytes]:
-    """What it reads as; nothing of it is read."""
+    """Yield the zeros of a hole, which do not count as read."""
     while length > 0:
         piece = disks.zeros()[:length]
         yield piece

@@ -1,9 +1,9 @@
-"""What the bytes of an image are, seen before any program opens them.
+"""Inspection of the data of an image before any program opens it.
 
-An image says what it is (``disk_format``), and its bytes may say another thing. Formats of disks
-can name further files, which qemu-img would read (CVE-2024-32498, CVE-2022-47951, CVE-2015-5162):
-none of those passes here. Nothing but `oslo_utils.imageutils.format_inspector` reads an image
-before.
+The data of an image may have another format than its ``disk_format`` declares. Some formats can
+refer to other files of the host, which qemu-img would read (CVE-2024-32498, CVE-2022-47951,
+CVE-2015-5162). The inspection rejects such images. Before the inspection, only
+`oslo_utils.imageutils.format_inspector` reads an image.
 """
 import dataclasses
 import hashlib
@@ -17,17 +17,23 @@ from blockattach.storage import errors
 from blockattach.storage.domain import images
 
 _PIECE = 64 * units.KIB
-# What a plain disk may look like: each is a disk of these bytes, which no program takes apart.
+# Formats that the data of a plain disk may appear to have. A plain disk is written as it is, and
+# no program interprets its data.
 _PLAIN = frozenset(('raw', 'gpt', 'iso', 'luks'))
 _RAW = {'raw': _PLAIN, 'ami': _PLAIN, 'iso': frozenset(('iso', 'gpt'))}
-"""Formats that are written as they are, and what their bytes may be seen as."""
+"""Declared formats that are written without conversion, and the formats their data may appear to
+have."""
 _DIGESTS = frozenset(('md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'blake2b', 'blake2s',
                       'sha3_224', 'sha3_256', 'sha3_384', 'sha3_512'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """An image that may be used: whether it must be converted, and its size as a disk."""
+    """Result of the inspection of an image that may be used.
+
+    :ivar converted: True if the image must be converted
+    :ivar virtual_size: size of the disk in bytes
+    """
 
     converted: bool
     virtual_size: int
@@ -35,32 +41,33 @@ class Seen:
 
 def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: Sequence[str],
             ) -> Seen:
-    """Look at the file of an image.
+    """Inspect the file of an image.
 
-    :param allowed: values of ``disk_format``
-    :param vmdk_types: values of VMDK's ``createType``
-    :raises ImageUnacceptable: it must not be opened
+    :param allowed: permitted values of ``disk_format``
+    :param vmdk_types: permitted values of ``createType`` of VMDK
+    :raises ImageUnacceptable: if the image must not be opened
     """
-    wanted = image.disk_format or ''
-    if wanted not in allowed and not (wanted == 'ami' and 'raw' in allowed):
-        raise _refused(image, f'disk format {wanted or "none"} is not allowed')
+    declared = image.disk_format or ''
+    if declared not in allowed and not (declared == 'ami' and 'raw' in allowed):
+        raise _refused(image, f'disk format {declared or "none"} is not allowed')
     if image.container_format not in images.CONTAINERS:
         raise _refused(image, f'container format {image.container_format} is not supported')
-    found = _formats(path)
-    names = {str(one) for one in found}
-    if not names <= _RAW.get(wanted, {wanted}) or (wanted not in _RAW and len(found) != 1):
-        raise _refused(image, f'the disk format is declared as {wanted}, but the content is '
+    formats = _formats(path)
+    names = {str(inspector) for inspector in formats}
+    if (not names <= _RAW.get(declared, {declared})
+            or (declared not in _RAW and len(formats) != 1)):
+        raise _refused(image, f'the disk format is declared as {declared}, but the content is '
                               f'{" and ".join(sorted(names)) or "unknown"}')
-    if wanted in _RAW:
+    if declared in _RAW:
         with open(path, 'rb') as file:
             return Seen(False, file.seek(0, 2))
-    only = found[0]
+    only = formats[0]
     try:
         only.safety_check()
     except (format_inspector.SafetyCheckFailed, format_inspector.ImageFormatError) as exc:
         raise _refused(image, _why(exc)) from exc
     if isinstance(only, format_inspector.VMDKInspector) and only.vmdktype.lower() not in {
-            one.lower() for one in vmdk_types}:
+            vmdk_type.lower() for vmdk_type in vmdk_types}:
         raise _refused(image, f'VMDK type {only.vmdktype} is not allowed')
     if only.virtual_size <= 0:
         raise _refused(image, 'the virtual size is not specified')
@@ -68,25 +75,26 @@ def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: 
 
 
 class Digest:
-    """What the bytes of an image add up to, while they come."""
+    """Hash and size of the data of an image, computed while the data is received."""
 
     def __init__(self, image: images.Image) -> None:
-        """
-        :raises ImageUnacceptable: nobody can tell whether they are the image's
+        """Read the expected hash and size of an image.
+
+        :raises ImageUnacceptable: if the image has no hash or checksum that can be verified
         """
         self._image = image
-        name, self._wanted = 'md5', image.checksum
+        name, self._expected = 'md5', image.checksum
         if image.os_hash_algo and image.os_hash_value:
-            name, self._wanted = image.os_hash_algo, image.os_hash_value
-        if self._wanted is None or name not in _DIGESTS:
+            name, self._expected = image.os_hash_algo, image.os_hash_value
+        if self._expected is None or name not in _DIGESTS:
             raise _refused(image, 'the image has no supported hash or checksum')
         self._hash = hashlib.new(name, usedforsecurity=False)
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Count a piece in; the size so far.
+        """Add a received piece of the data, and return the total size so far in bytes.
 
-        :raises ImageUnacceptable: there are more bytes than the image has
+        :raises ImageUnacceptable: if more data was received than the image has
         """
         self._hash.update(piece)
         self._size += len(piece)
@@ -95,20 +103,20 @@ class Digest:
         return self._size
 
     def check(self) -> None:
-        """Return if they are the image's, all of them.
+        """Check that the received data is complete and is that of the image.
 
-        :raises GlanceUnavailable: some have not come
-        :raises ImageUnacceptable: they are others
+        :raises GlanceUnavailable: if data is missing
+        :raises ImageUnacceptable: if the hash or checksum does not match
         """
         if self._image.size is not None and self._size < self._image.size:
             raise errors.GlanceUnavailable(
                 reason=f'only {self._size} of {self._image.size} bytes were received')
-        if not hmac.compare_digest(self._hash.hexdigest(), str(self._wanted)):
+        if not hmac.compare_digest(self._hash.hexdigest(), str(self._expected)):
             raise _refused(self._image, 'the content does not match the hash or checksum')
 
 
 def _formats(path: str) -> list[format_inspector.FileInspector]:
-    """What the bytes can be taken for; ``raw`` only where they are nothing else."""
+    """Return the formats that the data may have, and ``raw`` only if it has no other."""
     with open(path, 'rb') as file:
         seen = format_inspector.InspectWrapper(file)
         while seen.formats is None and seen.read(_PIECE):
@@ -118,8 +126,8 @@ def _formats(path: str) -> list[format_inspector.FileInspector]:
 
 
 def _why(exc: Exception) -> str:
-    failed = getattr(exc, 'failures', None)
-    return '; '.join(str(one) for one in failed.values()) if failed else str(exc)
+    failures = getattr(exc, 'failures', None)
+    return '; '.join(str(failure) for failure in failures.values()) if failures else str(exc)
 
 
 def _refused(image: images.Image, reason: str) -> errors.ImageUnacceptable:

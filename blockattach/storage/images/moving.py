@@ -1,7 +1,7 @@
-"""Bytes between Glance and disks.
+"""Download of images to disks of volumes, and upload of disks as images.
 
-An image comes into a folder of its own first. What is in it is inspected there before any program
-opens it, and only what was found good is written onto a disk. The folder goes with the act.
+An image is first downloaded to a folder of its own. There it is inspected before any program opens
+it, and only an accepted image is written to a disk. The folder is deleted at the end.
 """
 import contextlib
 import dataclasses
@@ -32,32 +32,37 @@ LOG = oslo_log.getLogger(__name__)
 
 Copied = copying.Copied
 Open = Callable[[], disks.Disk]
-"""Opens the disk of a volume, which is closed again."""
+"""Function that opens the disk of a volume. The caller closes the disk."""
 Note = Callable[[int], None]
-"""Called now and then with how much is done, in percent; what it raises ends the act."""
+"""Callback with the progress in percent. An exception that it raises ends the download or upload.
+"""
 _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
 _KEPT = '.kept'
 _MORE = 16 * units.MIB
-"""Room for what a format needs beside the disk."""
+"""Space in bytes for the metadata of an image format."""
 
 
 class Kept(NamedTuple):
-    """The raw form of an image, in a folder of its own."""
+    """Raw form of an image that is kept for the cache, in a folder of its own.
+
+    :ivar path: path of the folder
+    :ivar size_gb: size of the disk in GiB, rounded up
+    """
 
     path: str
     size_gb: int
 
     def drop(self) -> None:
-        """Nobody needs it any more."""
+        """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImageMover:
-    """Fills disks from images and uploads them as images.
+    """Service that fills disks from images and uploads disks as images.
 
-    :ivar folder: in which each act has one of its own
-    :ivar certificate: the certificate (DER) of an id
+    :ivar folder: folder in which each download or upload has a folder of its own
+    :ivar certificate: function that returns the certificate (DER) with an id
     """
 
     glance: client.ServiceImages
@@ -66,24 +71,26 @@ class ImageMover:
     certificate: Callable[[str], bytes]
 
     def clear(self, disk: Open, size_gb: int, copied: Copied) -> None:
-        """Let a disk read as zeros.
+        """Make a disk read as zeros.
 
-        :raises OSError: it fails
+        :raises OSError: if the disk cannot be written
         """
         with contextlib.closing(disk()) as opened:
             copying.clear(opened, units.gib_to_bytes(size_gb), copied)
 
     def fill(self, name: str, image: images.Image, disk: Open, size_gb: int, note: Note,
              copied: Copied, keep: bool = False) -> Kept | None:
-        """Write an image onto a disk that reads as zeros; a repeat writes the same.
+        """Write an image to a disk that reads as zeros. The call may be repeated.
 
-        :param name: of the act
-        :param copied: called with how many bytes of the disk are done, see `copying.Copied`
-        :param keep: its raw form is to be written once more, by `fill_kept`, and is returned
-        :raises ImageNotFound: there is no such image any more
-        :raises ImageUnacceptable, ConversionFailed: it cannot be used, and nothing was written
-        :raises GlanceUnavailable: it has not come
-        :raises OSError: the disk, or the folder, fails
+        :param name: name of the folder of the download
+        :param copied: see `copying.Copied`
+        :param keep: True to keep the raw form of the image for `fill_kept`
+        :returns: kept raw form of the image; None if it was not to be kept, or that failed
+        :raises ImageNotFound: if the image does not exist any more
+        :raises ImageUnacceptable, ConversionFailed: if the image cannot be used; nothing was
+            written
+        :raises GlanceUnavailable: if the image could not be downloaded
+        :raises OSError: if the disk or the folder fails
         """
         size = units.gib_to_bytes(size_gb)
         with self._own(name, image) as folder:
@@ -109,11 +116,12 @@ class ImageMover:
                                       math.ceil(seen.virtual_size / units.GIB)))
 
     def fill_kept(self, path: str, make: Callable[[], Open], note: Note, copied: Copied) -> bool:
-        """Write what `fill` has kept onto another disk; False: it is not there any more, as it is
-        not afterwards.
+        """Write the raw form of an image that `fill` has kept to another disk, and delete it.
 
-        :param make: makes a disk that reads as zeros
-        :raises OSError: it cannot be read, or the disk fails
+        :param path: folder of the raw form
+        :param make: function that creates a disk that reads as zeros
+        :returns: False if the raw form does not exist any more
+        :raises OSError: if the raw form cannot be read or the disk fails
         """
         source = os.path.join(path, _DISK)
         try:
@@ -130,14 +138,16 @@ class ImageMover:
 
     def upload(self, name: str, image: images.Image, disk: Open, size_gb: int, note: Note,
                copied: Copied, sized: Callable[[int], None]) -> None:
-        """Give an image the bytes of a disk.
+        """Upload a disk as the data of an image.
 
-        :param sized: called before with the bytes that the image will have
-        :raises ImageNotFound, ImageRefused: there is no such image, or Glance does not take it
-        :raises ConversionFailed: it cannot have the image's format
-        :raises GlanceUnavailable: it may have the bytes
-        :raises BackendError: reading the disk fails during the upload to Glance
-        :raises OSError: the disk, or the folder, fails
+        :param name: name of the folder of the upload
+        :param sized: called before the upload with the size of the image in bytes
+        :raises ImageNotFound: if the image does not exist
+        :raises ImageRefused: if Glance rejects the data
+        :raises ConversionFailed: if the disk cannot be converted to the format of the image
+        :raises GlanceUnavailable: if Glance may or may not have the data
+        :raises BackendError: if reading the disk fails during the upload to Glance
+        :raises OSError: if the disk or the folder fails
         """
         size = units.gib_to_bytes(size_gb)
         if image.disk_format == images.RAW:
@@ -176,7 +186,7 @@ class ImageMover:
 
     def _fetch(self, image: images.Image, path: str, copied: Copied,
                note: Note) -> None:
-        """Bring the bytes of an image into a file, those that it says that it has."""
+        """Download an image to a file, and verify its hash and, if configured, its signature."""
         digest, signature = inspection.Digest(image), None
         if self.settings.verify_signatures == 'enabled' and image.signature:
             signature = signatures.Signature(image, self.certificate)
@@ -204,7 +214,7 @@ class ImageMover:
 
     @contextlib.contextmanager
     def _own(self, name: str, image: images.Image) -> Iterator[str]:
-        """A folder that nobody else looks into."""
+        """Create an empty folder that only this account can read, and delete it at the end."""
         path = os.path.join(self.folder, name)
         shutil.rmtree(path, ignore_errors=True)
         with _room(image):
@@ -217,9 +227,9 @@ class ImageMover:
 
 
 def _keep(source: str, kept: Kept) -> Kept | None:
-    """Keep the raw form of an image for the cache. Return None if that fails.
+    """Keep the raw form of an image for the cache, or return None if that fails.
 
-    The volume already has its data, so a failure is not an error.
+    A failure is not an error, because the volume already has its data.
     """
     try:
         kept.drop()
@@ -236,7 +246,7 @@ def _keep(source: str, kept: Kept) -> Kept | None:
 
 @contextlib.contextmanager
 def _room(image: images.Image) -> Iterator[None]:
-    """Say of a full disk what was too large for it."""
+    """Convert the error of a full disk to ImageTooLarge."""
     try:
         yield
     except OSError as exc:
@@ -247,5 +257,9 @@ def _room(image: images.Image) -> Iterator[None]:
 
 
 def _share(done: int, whole: int, begin: int, end: int) -> int:
-    """Which part of the act is done, in percent, where this step is from ``begin`` to ``end``."""
+    """Return the progress in percent during a step that covers ``begin`` to ``end`` percent.
+
+    :param done: completed part of the step
+    :param whole: length of the step in the same unit
+    """
     return begin + (end - begin) * min(done, whole) // max(whole, 1)

@@ -1,4 +1,4 @@
-"""Signatures of images: their properties ``img_signature...``, as Glance documents them."""
+"""Verification of image signatures, which are the properties ``img_signature...`` of Glance."""
 import base64
 import binascii
 from collections.abc import Callable
@@ -24,13 +24,14 @@ _PARTS = tuple(f'{images.SIGNATURE}{part}' for part in (
 
 
 class Signature:
-    """What says that the bytes of an image are those that somebody signed."""
+    """Signature of an image, to be verified while the data is received."""
 
     def __init__(self, image: images.Image, certificate: Callable[[str], bytes]) -> None:
-        """
-        :param certificate: the certificate (DER) of an id
-        :raises ImageSignatureWrong: the properties do not make a signature
-        :raises ConfigurationError: the certificate cannot be had
+        """Read the signature from the properties of an image.
+
+        :param certificate: function that returns the certificate (DER) with an id
+        :raises ImageSignatureWrong: if the properties do not form a valid signature
+        :raises ConfigurationError: if certificates cannot be fetched
         """
         self._image = image
         signature, method, self._type, certificate_id = (
@@ -46,13 +47,14 @@ class Signature:
             raise self._wrong('the signature or certificate is malformed') from exc
 
     def add(self, piece: bytes) -> None:
-        """Count a piece in."""
+        """Add a received piece of the data."""
         self._hash.update(piece)
 
     def check(self) -> None:
-        """Return if the bytes are those that were signed.
+        """Check that the signature matches the received data.
 
-        :raises ImageSignatureWrong: they are not, or the certificate is of another kind
+        :raises ImageSignatureWrong: if the signature does not match, or the key of the certificate
+            has another type
         """
         digest, given = self._hash.finalize(), utils.Prehashed(self._method)
         try:

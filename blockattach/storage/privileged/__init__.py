@@ -1,1 +1,1 @@
-"""The few functions that run with rights, each in the privsep context of its kind of work."""
+"""Privileged calls, which run in the privsep daemon for LIO or in that for LVM."""
