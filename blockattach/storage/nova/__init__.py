@@ -1,1 +1,1 @@
-"""What is asked of Nova, as its HTTP client."""
+"""Nova: the client of its Compute API."""

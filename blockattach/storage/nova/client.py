@@ -1,7 +1,7 @@
-"""What is asked of Nova, as its HTTP client.
+"""Client of the Compute API of Nova.
 
-For our caller it is asked with its token; elsewhere by the account of ``[nova]``. Without an
-account, only a Nova without Keystone answers.
+Requests for a caller are sent with the token of the caller, all others with the account of
+``[nova]``. Without an account, only a Nova without Keystone can be used.
 """
 import contextlib
 import functools
@@ -33,13 +33,13 @@ LOG = logging.getLogger(__name__)
 Answer = TypeVar('Answer')
 _SERVICE_TYPE = 'compute'
 _MICROVERSION = '2.89'
-"""The first one with the id of an attachment."""
+"""First microversion that shows the id of a volume attachment."""
 _EXTENDED = '2.51'
-"""The first one that knows of larger volumes."""
+"""First microversion with the event volume-extended."""
 _EVENT_FAILURES: dict[int | None, str] = {
     404: 'Nova does not know the server', 422: 'the server is not on any host'}
 _REIMAGED = '2.93'
-"""The first one with the event volume-reimaged."""
+"""First microversion with the event volume-reimaged."""
 _HOST = 'OS-EXT-SRV-ATTR:host'
 _PROJECT = 'tenant_id'
 _TASK = 'OS-EXT-STS:task_state'
@@ -48,13 +48,13 @@ _EVERYBODYS = '/servers?all_tenants=1&limit=1'
 
 
 class NovaClient:
-    """Asks on behalf of our caller, on connections that all threads share."""
+    """Client that sends requests for a caller, on connections that all threads share."""
 
     def __init__(self, settings: nova_conf.NovaSettings,
                  service: plugin.BaseAuthPlugin | None = None) -> None:
-        """Open nothing yet.
+        """Create the client without opening a connection.
 
-        :param settings: that say where Nova is (`NovaSettings.configured`)
+        :param settings: settings with the address of Nova (`NovaSettings.configured`)
         :param service: account of the service token, which is sent with the token of the caller
         """
         self._settings = settings
@@ -63,9 +63,10 @@ class NovaClient:
 
     def attachment_in_use(self, caller: context.RequestContext, server_id: str,
                           volume_id: str) -> str | None:
-        """The attachment by which a server uses a volume; None if it does not.
+        """Return the id of the attachment by which a server uses a volume.
 
-        :raises NovaUnavailable: Nova, or Keystone on the way to it, does not answer
+        :returns: None if the server does not use the volume
+        :raises NovaUnavailable: if Nova, or Keystone on the way to Nova, does not answer
         """
         with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
@@ -74,9 +75,10 @@ class NovaClient:
                 _within, self._settings.timeout, self._ask, caller), server_id, volume_id)
 
     def _ask(self, caller: context.RequestContext, path: str) -> tuple[int, dict[str, Any]]:
-        """Status and body of Nova's answer; a body that is no JSON object is an empty one.
+        """Send a GET request, and return the status and the body of the response.
 
-        :raises ClientException: nothing was learnt
+        :returns: an empty body if the body is not a JSON object
+        :raises ClientException: if no response was received
         """
         token = caller.auth_token or identity.NO_TOKEN
         endpoint = self._settings.endpoint_override or identity.endpoint(
@@ -90,12 +92,14 @@ class NovaClient:
 
 
 class _Account:
-    """Asks in the service's own name, on connections that all threads share."""
+    """Base of clients that use the account of the service, on connections that all threads share.
+    """
 
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
-        """Open nothing yet.
+        """Create the client without opening a connection.
 
-        :param settings: with Nova's address and the account (`NovaSettings.knows_hosts`)
+        :param settings: settings with the address of Nova and the account
+            (`NovaSettings.knows_hosts`)
         """
         self._seconds = settings.timeout
         self._nova = adapter.Adapter(
@@ -104,15 +108,16 @@ class _Account:
             region_name=settings.region_name, endpoint_override=settings.endpoint_override)
 
     def _get(self, path: str, microversion: str | None = None) -> tuple[int, dict[str, Any]]:
-        """Status and body of Nova's answer; a body that is no JSON object is an empty one.
+        """Send a GET request, and return the status and the body of the response.
 
-        :raises ClientException: nothing was learnt
+        :returns: an empty body if the body is not a JSON object
+        :raises ClientException: if no complete response was received in time
         """
         return _within(self._seconds, self._ask, 'GET', path, microversion)
 
     def _post(self, path: str, body: dict[str, Any],
               microversion: str) -> tuple[int, dict[str, Any]]:
-        """The same of a request that changes something."""
+        """Send a POST request; results and errors as in `_get`."""
         return _within(self._seconds, self._ask, 'POST', path, microversion, body)
 
     def _ask(self, method: str, path: str, microversion: str | None,
@@ -123,20 +128,20 @@ class _Account:
 
 
 class ServerHosts(_Account):
-    """On which host a server runs, which Nova shows to trusted accounts."""
+    """Client for the hosts of servers, which Nova shows only to trusted accounts."""
 
     def host_of(self, server_id: str, project_id: str) -> str:
-        """The host on which a server of a project runs.
+        """Return the host on which a server of a project runs.
 
-        :raises ServerHostUnknown: there is no such server, it runs nowhere, or Nova does not
-            answer
+        :raises ServerHostUnknown: if the project has no such server, the server is on no host, or
+            Nova does not answer
         """
         unknown = functools.partial(errors.ServerHostUnknown, server_id=server_id)
         with _learning(unknown, log.fields(server_id=server_id)):
             status, body = self._get(_path(server_id))
             server = body.get('server')
             if status == 404 or isinstance(server, dict) and server.get(_PROJECT) != project_id:
-                # To those of another project it does not exist.
+                # Users must not learn that a server of another project exists.
                 raise unknown(reason='the server does not exist')
             if status != 200 or not isinstance(server, dict):
                 raise _Unclear(status)
@@ -150,14 +155,13 @@ class ServerHosts(_Account):
 
 
 class Servers(_Account):
-    """Whether a server exists and uses a volume, as Nova shows it to the service's account."""
+    """Client for the servers that use volumes, for the expiry of attachments."""
 
     def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
-        """What Nova says of a server and a volume.
+        """Return whether a server exists, is busy, and uses a volume.
 
-        The server first: the result of what it was busy with is then in its attachments.
-
-        :raises NovaUnavailable: Nova does not answer, or not to this account
+        :raises NovaUnavailable: if Nova does not answer, or does not show the server to the
+            account of the service
         """
         with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
@@ -167,7 +171,8 @@ class Servers(_Account):
                 self._check_sees_all()
                 return expiry_rule.Server(exists=False)
             server = body.get('server')
-            # A server whose cell is down is shown without its task.
+            # The server is read before its attachments. If it is not busy now, the attachments
+            # show the result of its last task. A server whose cell is down has no task.
             if status != 200 or not isinstance(server, dict) or _TASK not in server:
                 raise _Unclear(status)
             busy = server[_TASK] is not None or server.get('status') == _BUILT
@@ -176,28 +181,37 @@ class Servers(_Account):
                 server_id, volume_id))
 
     def _check_sees_all(self) -> None:
-        """Return if the account sees the servers of all projects: to others, most do not exist."""
+        """Check that the account of the service sees the servers of all projects.
+
+        For other accounts, Nova reports most servers as missing.
+
+        :raises _Unclear: if the account does not see all servers
+        """
         status, body = self._get(_EVERYBODYS)
         if status != 200 or not isinstance(body.get('servers'), list):
             raise _Unclear(status)
 
 
 class ServerEvents(_Account):
-    """What Nova is notified of, which takes it from trusted accounts."""
+    """Client that sends external server events, which Nova accepts only from trusted accounts."""
 
     def volume_extended(self, server_ids: Sequence[str], volume_id: str) -> dict[str, str]:
-        """Notify Nova that the volume of these servers is larger: why not, by server.
+        """Notify Nova that the volume of these servers was extended.
 
-        Nova answers when the hosts of the servers have been sent the news, not when they have it.
+        Nova responds when it has sent the event to the hosts of the servers. The hosts may handle
+        the event later.
+
+        :returns: reason of the failure for each server that was not notified
         """
         return self._send(volume_id, _EXTENDED, [
             {'name': 'volume-extended', 'server_uuid': server_id} for server_id in server_ids])
 
     def volume_reimaged(self, server_id: str, volume_id: str, done: bool) -> None:
-        """Notify Nova that a volume has the bytes of another image. Nothing waits for that here:
-        it may be lost.
+        """Notify Nova that the reimage of a volume has ended.
 
-        :param done: the volume has them; False: it is in error
+        A failure is only logged, because nothing in this service depends on the event.
+
+        :param done: True if the volume has the data of the image; False if the reimage failed
         """
         failures = self._send(volume_id, _REIMAGED, [{
             'name': 'volume-reimaged', 'server_uuid': server_id,
@@ -208,7 +222,7 @@ class ServerEvents(_Account):
 
     def _send(self, volume_id: str, microversion: str,
               events: list[dict[str, str]]) -> dict[str, str]:
-        """Why a server is not notified, by its id."""
+        """Send events, and return the reason of the failure by id of a server not notified."""
         server_ids = [event['server_uuid'] for event in events]
         body = {'events': [{**event, 'tag': volume_id} for event in events]}
         try:
@@ -221,21 +235,21 @@ class ServerEvents(_Account):
                     raise _Unclear(status)
         except _Unlearnt as unlearnt:
             return dict.fromkeys(server_ids, str(unlearnt))
-        codes = {one.get('server_uuid'): one.get('code') for one in results
-                 if isinstance(one, dict)}
+        codes = {result.get('server_uuid'): result.get('code') for result in results
+                 if isinstance(result, dict)}
         return {server_id: _EVENT_FAILURES.get(codes.get(server_id), 'Nova rejected the event')
                 for server_id in server_ids if codes.get(server_id) != 200}
 
 
 class _Unlearnt(Exception):
-    """Nova was not reached, or its answer says nothing."""
+    """Error of an event for which Nova was not reached or sent an unusable response."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
 
 
 class _Unclear(Exception):
-    """Nothing was learnt."""
+    """Error of a response of Nova that does not answer the question."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -246,12 +260,13 @@ class _Unclear(Exception):
 def _learning(unknown: Callable[..., Exception], what: log.Fields) -> Iterator[None]:
     """Translate the failures of a request to Nova.
 
-    :param unknown: the error, given the reason, if nothing was learnt
+    :param unknown: function that returns the error for a ``reason``
+    :param what: fields of the log message
     """
     try:
         yield
     except exceptions.ClientException as failure:
-        # Its text has internal addresses, which the client need not know.
+        # The text of the exception contains internal addresses, which clients must not see.
         LOG.warning('Failed to reach Nova: %s%s', failure, what)
         raise unknown(reason='Nova cannot be reached') from failure
     except _Unclear as unclear:
@@ -265,36 +280,40 @@ def _path(server_id: str) -> str:
 
 def _attachment_in_use(get: Callable[[str], tuple[int, dict[str, Any]]], server_id: str,
                        volume_id: str) -> str | None:
-    """The attachment by which a server uses a volume, in our form; None if it does not.
+    """Return the id of the attachment by which a server uses a volume, as a canonical UUID.
 
-    :raises _Unclear: Nova says neither
+    :returns: None if the server does not use the volume
+    :raises _Unclear: if the response does not tell
     """
     status, body = get(f'{_path(server_id)}/os-volume_attachments/{volume_id}')
     if _is_absent(status, body):
         return None
     attachment = body.get('volumeAttachment')
-    found = attachment.get('attachment_id') if isinstance(attachment, dict) else None
-    if status != 200 or not isinstance(found, str):
+    attachment_id = attachment.get('attachment_id') if isinstance(attachment, dict) else None
+    if status != 200 or not isinstance(attachment_id, str):
         raise _Unclear(status)
     try:
-        return str(uuid.UUID(found))
+        return str(uuid.UUID(attachment_id))
     except ValueError:
         raise _Unclear(status) from None
 
 
 def _is_absent(status: int, body: dict[str, Any]) -> bool:
-    """Any other 404 comes from something that is not Nova: a proxy, or a wrong address."""
+    """Return True if Nova reports that the resource does not exist.
+
+    A 404 without Nova's error comes from a proxy or from a wrong address.
+    """
     return status == 404 and 'itemNotFound' in body
 
 
 def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answer:
-    """What the act returns, or raises, if it ends in time.
+    """Call a function in another thread, and return its result if it ends in time.
 
-    A time-out of `requests` is for each read alone, and a peer that sends a byte now and then
-    never meets it. The thread is a daemon: one that is not waited for any more does not keep the
-    process either.
+    The timeout of `requests` applies to each read alone, so a peer that sends a byte now and then
+    would never exceed it. The thread is a daemon, so that an abandoned call does not keep the
+    process from ending.
 
-    :raises ConnectTimeout: it has not ended
+    :raises ConnectTimeout: if the function has not ended in time
     """
     answer: futures.Future[Answer] = futures.Future()
 
