@@ -1,1 +1,1 @@
-"""Carriers: versioned objects that cross a process boundary. Data only."""
+"""Versioned objects that are sent between processes. They contain data only."""

@@ -1,9 +1,9 @@
-"""An attachment, as a consumer on the bus gets it; and the payloads of notifications about a
-volume and its attachments: Cinder's fields, no secret.
+"""Attachments as sent to consumers on the bus, and payloads of notifications about attachments.
 
-Neither the connector nor the connection is in a payload, so no address, no initiator and no
-credential is disclosed. What this service does not have (replication, snapshots, images) is null
-or empty, so that readers of Cinder's notifications can read ours.
+Payloads have the fields of Cinder's notifications. They contain neither the connector nor the
+connection, so that no address, initiator or credential is disclosed. Fields for features that the
+notifications of this service do not cover (replication, snapshots, images) are null or empty, so
+that readers of Cinder's notifications can read the payloads.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ from blockattach.storage.domain import records
 
 @ovo_base.VersionedObjectRegistry.register
 class Attachment(versioned_objects.BlockattachObject):
-    """One attachment. Values and keys are those of the Block Storage API.
+    """Attachment for a consumer on the bus, with the keys and values of the Block Storage API.
 
-    ``connection_info`` is how its host reaches the volume: empty before a connector came; null
-    where it was not asked for. It may hold a credential, and is never printed.
+    ``connection_info`` tells the host how to reach the volume. It is empty before the consumer has
+    sent a connector, and null if it was not requested. It may contain a credential and is never
+    printed.
     """
 
     VERSION = '1.0'
@@ -44,14 +45,17 @@ class Attachment(versioned_objects.BlockattachObject):
     @classmethod
     def from_domain(cls, attachment: records.Attachment,
                     connection_info: Mapping[str, Any] | None = None) -> Self:
-        """The carrier of an attachment."""
+        """Return the object for an attachment.
+
+        :param connection_info: see the class; None if it was not requested
+        """
         return cls.of(attachment, **_words(attachment), connection_info=(
             None if connection_info is None else dict(connection_info)))
 
 
 @ovo_base.VersionedObjectRegistry.register
 class AttachmentPayload(versioned_objects.BlockattachObject):
-    """One attachment. ``attach_mode`` null: not known yet."""
+    """Payload of an attachment. ``attach_mode`` is null while the mode is unknown."""
 
     VERSION = '1.0'
 
@@ -71,7 +75,7 @@ class AttachmentPayload(versioned_objects.BlockattachObject):
 
     @classmethod
     def from_domain(cls, attachment: records.Attachment) -> Self:
-        """The public fields of an attachment."""
+        """Return the payload of an attachment."""
         return cls.of(
             attachment, **_words(attachment), attached_host=attachment.host,
             attach_time=attachment.attached_at, detach_time=attachment.detached_at)
@@ -79,7 +83,10 @@ class AttachmentPayload(versioned_objects.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class VolumeAttachmentPayload(versioned_objects.BlockattachObject):
-    """A volume with its attachments, and (``attachment``) the one to which something happened."""
+    """Payload of a volume with all its attachments (``volume_attachment``).
+
+    ``attachment`` is the attachment that the notification is about.
+    """
 
     VERSION = '1.0'
 
@@ -108,9 +115,10 @@ class VolumeAttachmentPayload(versioned_objects.BlockattachObject):
     @classmethod
     def from_domain(cls, attachment: records.Attachment, volume: records.Volume,
                     rows: Sequence[records.Attachment]) -> Self:
-        """The public fields of a volume and its attachments.
+        """Return the payload of a volume with its attachments.
 
-        :param rows: the volume's live attachments, as lists of the API show them
+        :param attachment: attachment that the notification is about
+        :param rows: live attachments of the volume that lists of the API show
         """
         return cls.of(
             volume, attachment=AttachmentPayload.from_domain(attachment),
@@ -121,6 +129,6 @@ class VolumeAttachmentPayload(versioned_objects.BlockattachObject):
 
 
 def _words(attachment: records.Attachment) -> dict[str, str | None]:
-    """Its state and mode, as the API says them."""
+    """Return the state and the mode of an attachment in the words of the API."""
     return {'attach_status': attachment_lifecycle.WIRE_STATUS[attachment.state],
             'attach_mode': attachment.mode and attachment.mode.value}

@@ -1,4 +1,4 @@
-"""Requests to the scheduler, and reports of pools."""
+"""Requests of volumes for a pool, sent to the scheduler, and reports of pools."""
 import json
 import math
 from collections.abc import Mapping
@@ -14,9 +14,7 @@ from blockattach.storage.domain import pools
 
 @ovo_base.VersionedObjectRegistry.register
 class VolumeRequest(versioned_objects.BlockattachObject):
-    """What a volume asks of a pool; `blockattach.storage.domain.pools.VolumeRequest` on its
-    way.
-    """
+    """Requirements of a volume on a pool, see `blockattach.storage.domain.pools.VolumeRequest`."""
 
     VERSION = '1.0'
 
@@ -36,11 +34,11 @@ class VolumeRequest(versioned_objects.BlockattachObject):
 
     @classmethod
     def from_domain(cls, request: pools.VolumeRequest) -> Self:
-        """The carrier of a request."""
+        """Return the object for a request."""
         return cls.of(request, extra_specs=dict(request.extra_specs), tried=list(request.tried))
 
     def to_domain(self) -> pools.VolumeRequest:
-        """The request that was carried."""
+        """Return the request in the form of the domain."""
         values = {name: getattr(self, name) for name in self.fields}
         return pools.VolumeRequest(**values | {
             'extra_specs': dict(self.extra_specs), 'tried': tuple(self.tried)})
@@ -48,10 +46,10 @@ class VolumeRequest(versioned_objects.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class PoolsReport(versioned_objects.BlockattachObject):
-    """What one backend says of its pools. ``host`` is ``host@backend``.
+    """Report of the pools of a backend. ``host`` is ``host@backend``.
 
-    ``pools`` maps a pool's name to its capabilities as JSON text: a backend may report whatever it
-    likes, so the report has no schema that an upgrade could break.
+    ``pools`` maps the name of a pool to its capabilities as JSON text. A backend may report any
+    capabilities, so the report has no schema that an upgrade could break.
     """
 
     VERSION = '1.0'
@@ -63,21 +61,23 @@ class PoolsReport(versioned_objects.BlockattachObject):
 
     @classmethod
     def from_capabilities(cls, host: str, capabilities: Mapping[str, Mapping[str, Any]]) -> Self:
-        """The report of a backend: capabilities (keys as in Cinder's pool statistics) by pool.
+        """Return the report of a backend.
 
-        :raises TypeError: a capability is neither text, number, boolean, null, list nor mapping
+        :param capabilities: capabilities by pool, with the keys of Cinder's pool statistics
+        :raises TypeError: if a capability is neither text, number, boolean, null, list nor mapping
         """
         return cls(host=host, pools={
             name: json.dumps(_expressible(pool), allow_nan=False, sort_keys=True)
             for name, pool in capabilities.items()})
 
     def capabilities(self) -> dict[str, dict[str, Any]]:
-        """The capabilities by pool, with room without end as the text "infinite"."""
+        """Return the capabilities by pool, with unlimited capacity as the text "infinite"."""
         return {name: json.loads(text) for name, text in self.pools.items()}
 
 
 def _expressible(value: Any) -> Any:
-    """A value for JSON: infinity becomes the drivers' word for it, NaN null."""
+    """Return a value for JSON, with infinity as "infinite", the word of drivers, and NaN as null.
+    """
     if isinstance(value, Mapping):
         return {str(key): _expressible(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
