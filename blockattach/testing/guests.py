@@ -130,8 +130,8 @@ class Kernel:
             if found[name].suffix == '.xz':
                 content = lzma.decompress(content)
             depends = _DEPENDS.search(content)
-            for one in depends.group(1).decode().split(',') if depends else ():
-                load(one.replace('-', '_'))
+            for dependency in depends.group(1).decode().split(',') if depends else ():
+                load(dependency.replace('-', '_'))
             loaded[name] = content
 
         for name in _MODULES:
@@ -161,8 +161,9 @@ class Console:
     """Client of a guest's serial console. Each command uses its own connection."""
 
     def __init__(self, path: str, seconds: float = _LIMIT_SECONDS) -> None:
-        """
-        :param path: path of the socket. The console log has the same path with ``.log`` appended
+        """Create the client without connecting.
+
+        :param path: path of the socket. The console log has the same path with ``.log`` appended.
         :param seconds: timeout of each command
         """
         self._path = path
@@ -173,8 +174,8 @@ class Console:
     def wait(self) -> None:
         """Wait until the guest accepts commands.
 
-        A guest that was live-migrated here accepts them at once, and must not be waited for: its
-        console log lacks the ready message.
+        Do not call this for a guest that was live-migrated here. Such a guest accepts commands at
+        once, but its console log on this host lacks the ready message.
 
         :raises GuestError: the guest did not start in time
         """

@@ -49,7 +49,7 @@ class ReadFailed(InitiatorError):
 
 
 class SessionLost(InitiatorError):
-    """Missing response in time. The session was cut, or the target is gone."""
+    """Response that did not arrive in time, because the session was cut or the target is gone."""
 
 
 def available() -> bool:
@@ -64,10 +64,11 @@ class Initiator:
     """Host with an iSCSI initiator name."""
 
     def __init__(self, name: str, timeout: float = 15.0, comes_back: bool = True) -> None:
-        """
+        """Create the host without logging in.
+
         :param timeout: timeout in seconds of a login or a transfer
-        :param comes_back: True if a cut session may reconnect until the timeout, False if it is
-            lost as soon as a reconnect fails
+        :param comes_back: True if a cut session may reconnect until the timeout; False if the
+            session is lost as soon as a reconnect fails
         """
         self.name = name
         self._timeout = timeout

@@ -29,7 +29,8 @@ class Ports:
     """Allocator of ports. Each port is a byte of a shared file, locked by its owner."""
 
     def __init__(self, first: int, end: int, path: str | None = None) -> None:
-        """
+        """Open the lock file.
+
         :param first: first port of the range
         :param end: end of the range, exclusive
         :param path: path of the lock file, or None for that of the user on this machine
@@ -51,10 +52,10 @@ class Ports:
         with self._guard:
             for number in range(self._end - self._first):
                 port = self._first + (begin + number) % (self._end - self._first)
-                found = range(port, port + count)
-                if found.stop <= self._end and all(map(self._take, found)):
-                    self._ours.update(found)
-                    return found
+                ports = range(port, port + count)
+                if ports.stop <= self._end and all(map(self._take, ports)):
+                    self._ours.update(ports)
+                    return ports
         raise NoPort(f'no {count} free ports from {self._first} to {self._end}')
 
     def _take(self, port: int) -> bool:
@@ -75,7 +76,7 @@ def _ports() -> Ports:
     lowest = _LOWEST_GIVEN
     with contextlib.suppress(OSError), open(_GIVEN_BY_THE_SYSTEM, encoding='ascii') as file:
         lowest = int(file.read().split()[0])
-    # With a huge ephemeral range, ports of that range are as good as any.
+    # If the ephemeral range leaves too few ports below it, ports of that range must be used.
     return Ports(_FIRST, lowest if lowest > _FIRST + _ENOUGH else _LOWEST_GIVEN)
 
 
