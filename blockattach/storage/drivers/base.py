@@ -5,8 +5,8 @@ Drivers receive and return plain values. A driver never sees a database row, a r
 the message bus. A driver keeps no state in memory that it cannot read back from the backend,
 because its process may be restarted at any moment.
 
-Every method is idempotent: a second call with the same arguments changes nothing and returns the
-same result. The core reacts to an error by its class alone:
+Every method may be repeated. A second call with the same arguments completes an interrupted first
+call, or changes nothing, and returns the same result. The core reacts to the class of an error:
 
 ==========================  ==============================  =====================================
 condition                   raise                           reaction of the caller
@@ -87,7 +87,7 @@ def unlimited(length: int) -> None:
 class Manageable:
     """Volume or snapshot in a pool, created by this service or by others.
 
-    :ivar origin: of a snapshot: name of its volume in the pool; None if the store cannot tell
+    :ivar origin: name of the volume that a snapshot was taken of; None if unknown
     :ivar in_use: True if a process of this host has the volume or snapshot open
     """
 
@@ -227,7 +227,7 @@ class ExportTarget(abc.ABC):
     :cvar multiattach: True if several initiators may have access to a volume at once. A target
         that sets False refuses a second initiator of a volume, and its pools get no multiattach
         volumes.
-    :cvar storage_protocol: capability of the pools of the backend
+    :cvar storage_protocol: capability ``storage_protocol`` of the pools
     """
 
     multiattach: bool = True
@@ -280,7 +280,7 @@ class ExportTarget(abc.ABC):
         """Return each exported volume with its grants and their sessions.
 
         The state is read from the target itself, never from memory. It contains no secret.
-        Volumes whose name has another prefix than that of the backend are omitted.
+        Targets whose name does not begin with ``target_prefix`` of the backend are omitted.
         """
 
 
@@ -440,7 +440,7 @@ class Revert(Protocol):
     def revert(self, snapshot: StoredSnapshot, copied: Copied = unlimited) -> None:
         """Replace the data of the volume with that of its snapshot.
 
-        The volume keeps its size; any space beyond the data of the snapshot reads as zeros. The
+        The volume keeps its size. Any space beyond the data of the snapshot reads as zeros. The
         snapshot remains. The core repeats an interrupted call until it succeeds.
 
         :raises BackendFull: if the pool has too little space; the volume is unchanged
@@ -480,7 +480,7 @@ class Wipe(Protocol):
     """Store that overwrites deleted volumes in the background before it frees their space."""
 
     def wipe(self) -> None:
-        """Overwrite as much of the deleted volumes as takes about one second.
+        """Overwrite deleted volumes for about one second.
 
         Called about once a second, by one thread at a time. Volumes that remain to be wiped are
         found again after a restart. Failures are logged and never raised.

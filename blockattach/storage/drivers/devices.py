@@ -46,7 +46,7 @@ def allocated(path: str) -> int:
 
 
 def _of_queue(device: int, name: str, unknown: int) -> int:
-    """Return a number from the request queue of a block device, or ``unknown`` without one."""
+    """Return a number from the request queue of a block device, or ``unknown``."""
     place = f'/sys/dev/block/{os.major(device)}:{os.minor(device)}'
     # A partition has no queue of its own. It uses that of its disk.
     for folder in (f'{place}/queue', f'{place}/../queue'):

@@ -16,7 +16,7 @@ STORES = 'blockattach.stores'
 TARGETS = 'blockattach.targets'
 
 _EXTRAS = {'rtslib_fb': 'lio'}
-"""Extra of the package by the module that it installs for a driver."""
+"""Extra of this package that installs a module, by the module that a driver needs."""
 
 # Values of the capabilities that a store does not report.
 _DEFAULTS = {'backend_state': 'up', 'vendor_name': 'Open Source', 'driver_version': '1.0.0'}

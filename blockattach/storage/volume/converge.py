@@ -54,7 +54,7 @@ def stale(intent: Intent) -> errors.StaleGeneration:
 
 
 class Converger:
-    """Converges the target of a backend to the desired state of the rows, pair by pair."""
+    """Converger of the target of a backend to the desired state of the rows, pair by pair."""
 
     def __init__(self, database: storage_db.Database, backend: backends.KeptBackend,
                  leases: lease.Leases, notify: attachment_notices.AttachmentNotifications,
@@ -224,6 +224,8 @@ class Converger:
     def _give_up(self, lease: lease.Lease, intent: Intent, row: records.Attachment,
                  refusal: errors.BackendRefused) -> None:
         """Record a refusal, and restore the desired state that holds without the intent.
+
+        Other processes may have acted on the intent meanwhile, and their effect is undone.
 
         :raises BackendUncertain: if access of the host could not be restored
         """

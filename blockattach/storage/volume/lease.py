@@ -1,4 +1,4 @@
-"""Leases on pairs, which are one volume and one initiator, and on whole volumes.
+"""Leases on pairs (one volume and one initiator) and on whole volumes.
 
 A thread acts on a pair or a volume only while it holds the lease. Threads of one process exclude
 each other in memory. If several processes serve a backend, each process also stores its leases in
@@ -114,7 +114,11 @@ class Leases:
     @contextlib.contextmanager
     def pair(self, volume_id: str, initiator: str,
              caller: context.RequestContext | None = None) -> Iterator[Lease]:
-        """Wait for the lease of a pair, but no longer than the caller waits, and hold it.
+        """Wait for the lease of a pair, and hold it.
+
+        The wait for other threads of this process has no limit. The wait for other processes ends
+        at the deadline of the caller, or after the time in which the lease of a dead process
+        expires.
 
         :raises BackendUncertain: if another process holds a conflicting lease all the time
         """

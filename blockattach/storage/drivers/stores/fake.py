@@ -49,7 +49,7 @@ class FakeStore(base.VolumeStore):
             return dict(self._sizes)
 
     def origins(self) -> dict[str, str]:
-        """Return the name of the source of each volume that was created from another one."""
+        """Return the name of the source by the name of each volume created from a source."""
         with self.lock:
             return {name: self._contents[name][_ORIGIN].decode() for name in self._sizes
                     if _ORIGIN in self._contents.get(name, ())}

@@ -162,7 +162,7 @@ class TgtTarget(base.ExportTarget):
 
     def _converge(self, client: tgt_socket.Client, name: str, export: connection.Export,
                   grant: connection.Grant) -> None:
-        """Keep an existing target that fits the grant, or rebuild it, when its name is in use.
+        """Keep or rebuild the target of a grant, after its name or number was found in use.
 
         If only the target number is in use, the target is created under another number.
 

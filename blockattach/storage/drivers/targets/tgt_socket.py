@@ -1,4 +1,4 @@
-"""Client of the management protocol of tgtd, which tgtd speaks on its Unix socket.
+"""Client of the management protocol of tgtd on its Unix socket.
 
 Unlike with tgtadm, there is no child process and no secret on a command line.
 

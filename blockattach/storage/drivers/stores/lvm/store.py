@@ -191,9 +191,7 @@ class LvmStore(base.VolumeStore):
     # ---- Methods shared by thin and thick volumes ----
 
     def _is_manageable(self, lv: group.LogicalVolume) -> bool:
-        """Return True if a logical volume is of the backend's type, and neither unfinished nor
-        deleted.
-        """
+        """Return True if a logical volume is complete and of the type of the backend."""
         return (not lv.is_pool and lv.pool == self._pool_name
                 and not lv.name.startswith(group.PASSING))
 
