@@ -265,7 +265,7 @@ def _set_portals(group: rtslib_target.TPG, portals: list[str]) -> None:
         try:
             rtslib_target.NetworkPortal(group, address, int(port))
         except utils.RTSLibError as exc:
-            # The kernel only reports an invalid argument. A portal in use is the usual cause.
+            # The kernel only reports an invalid argument, so a portal in use is assumed.
             raise OSError(errno.EADDRINUSE, str(exc)) from exc
     for present in list(group.network_portals):
         if f'{present.ip_address}:{present.port}' not in portals:
