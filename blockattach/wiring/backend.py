@@ -70,10 +70,10 @@ def _check_expression(expression: str | None) -> None:
 
 
 class Workers(NamedTuple):
-    """Threads for work that is requested by messages.
+    """Threads for background work of a backend.
 
-    :ivar usual: None to do the work in the thread of the message
-    :ivar slow: threads for long-running work; None to do the work in the thread of the message
+    :ivar usual: threads for work that messages request; None if no messages are received
+    :ivar slow: threads for long-running work; None to do that work in the thread that started it
     """
 
     usual: futures.Executor | None = None
@@ -100,7 +100,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
     :param owner: name of this process instance
     :param shared: True if other processes may manage the backend at the same time
     :param repairer: None to create one
-    :param workers: threads for work that is requested by messages; None to have no threads
+    :param workers: threads for background work; None for a command that receives no messages
     """
     repairer, workers = repairer or build_repairer(base), workers or Workers()
     backend = backends.KeptBackend(loaded, base.telemetry)
