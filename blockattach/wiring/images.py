@@ -1,4 +1,4 @@
-"""Builders of the objects of a backend that transfer, cache and verify images."""
+"""Builders of the objects of a backend that download, upload, cache and verify images."""
 import functools
 import os
 import shutil
