@@ -111,8 +111,8 @@ class Client:
         return self.send('POST', f'/volumes/{volume_id}/action', {action: value})
 
     def _session(self) -> requests.Session:
-        """Return the session of this thread. requests does not guarantee that sessions are
-        thread-safe.
+        """Return the session of this thread, because requests does not share sessions between
+        threads.
         """
         found: requests.Session | None = getattr(self._thread, 'session', None)
         if found is None:

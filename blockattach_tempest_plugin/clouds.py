@@ -43,9 +43,7 @@ class Cloud:
     extension: tuple[int, int] | None = None
     """Newest version of the blockattach extension; None if it is not supported."""
     asks_servers: bool = True
-    """True if a user may end the connection of a server that does not exist, because Nova is
-    asked.
-    """
+    """True if a user may end the connection of a missing server, because Nova is asked."""
     shows_differences: bool = False
     """True to run the cases that only blockattach guarantees against other services too."""
     volumes: dict[str, client.Client] = dataclasses.field(default_factory=dict)
@@ -136,7 +134,9 @@ class Cloud:
             self.volumes.pop(volume_id, None)
 
     def close(self) -> list[str]:
-        """Delete all created resources, and return the names of those that could not be deleted.
+        """Delete all created resources.
+
+        :returns: names of the resources that could not be deleted
         """
         for volume_id in list(self.volumes):
             with contextlib.suppress(requests.RequestException):

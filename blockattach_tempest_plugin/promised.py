@@ -1,5 +1,4 @@
-"""Test cases about guarantees of blockattach beyond the Block Storage API, which Cinder does not
-give.
+"""Test cases of guarantees beyond the Block Storage API, which Cinder does not give.
 
 Against other services these cases run only on request, and do not count as failures.
 """

@@ -28,8 +28,7 @@ history of a volume.
 """
 PAGE = 1000
 FEW = 20
-"""Maximum number of volumes that are read one by one. For more, the list of all volumes is read.
-"""
+"""Maximum number of volumes that are read one by one. Above it, all volumes are listed."""
 TEMPORARY = (409, 503, 504)
 """Statuses after which the request is repeated if the response has ``Retry-After``."""
 _HEADER = 'OpenStack-API-Version'
@@ -49,8 +48,7 @@ class Answer(NamedTuple):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds after which the request should be repeated; None if it should not be repeated.
-        """
+        """Seconds after which the request should be repeated; None if it should not be."""
         if self.status == 0:
             return 1
         seconds = self.headers.get('Retry-After', '')
@@ -144,8 +142,7 @@ class Api:
         return Answer(found.status_code, found if found.ok else content(found), found.headers)
 
     def require_extension(self, version: str = FIRST) -> None:
-        """Check that the service supports the extension, before a request that needs it changes
-        anything.
+        """Check that the service supports the extension, before a request changes anything.
 
         :raises CommandError: the service does not support this version of the extension
         """

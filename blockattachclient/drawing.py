@@ -1,5 +1,4 @@
-"""Text trees of volumes, hosts and attachments, and the base class of the commands that draw them.
-"""
+"""Text trees of volumes, hosts and attachments, and the base class of their commands."""
 import argparse
 import datetime
 from collections.abc import Iterable
@@ -149,8 +148,7 @@ def _target(found: dict[str, Any]) -> str:
 
 
 def _moved(record: dict[str, Any], now: datetime.datetime) -> str:
-    """Return the operation in progress with its start and its request, or else the last operation.
-    """
+    """Return the operation in progress with its start and request, or else the last operation."""
     move = record['last_move']
     is_under_way = record['state'] in UNDER_WAY
     if move is None:
@@ -176,6 +174,5 @@ def _below(node: Node, drawn: Branches, before: str) -> Iterator[str]:
 
 
 def printable(text: str) -> str:
-    """Return a text without control characters, which could move the cursor or change the colours.
-    """
+    """Return a text without control characters, which could move the cursor or change colours."""
     return ''.join(one if one.isprintable() else '?' for one in text)

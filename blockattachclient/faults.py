@@ -68,8 +68,7 @@ def of_answer(status: int, body: Any, request_id: str | None,
 
 
 def sentence(body: Any) -> str:
-    """Return the message of a response without its full stop, or an empty text if there is none.
-    """
+    """Return the message of a response without its full stop; empty if there is none."""
     if isinstance(body, dict):
         for inner in body.values():
             if isinstance(inner, dict) and isinstance(inner.get('message'), str):

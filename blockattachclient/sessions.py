@@ -41,8 +41,7 @@ class Session(NamedTuple):
 
 
 def of_kernel(root: pathlib.Path = ROOT) -> list[Session]:
-    """Return the sessions with targets that export volumes, by number. Other sessions are ignored.
-    """
+    """Return the sessions with targets that export volumes, by number."""
     found = (_session(root, folder) for folder in (root / 'iscsi_session').glob('session*'))
     return sorted(session for session in found if session is not None)
 

@@ -16,8 +16,9 @@ from blockattachclient import clock
 
 PAUSE = 1.0
 SILENCE = 60.0
-"""Seconds without any data after which a stream counts as lost. The service sends comments more
-often.
+"""Seconds without any data after which a stream counts as lost.
+
+The service sends comments more often.
 """
 AWAY = (0, 502, 503, 504)
 """Statuses of a service that is being restarted: no response, and the responses of proxies."""

@@ -49,12 +49,11 @@ class HostContract(unittest.TestCase):
         """
 
     def read(self, host: base.Host, server_id: str, volume_id: str) -> bytes:
-        """Return the data that a guest reads from the beginning of a disk, without trailing zeros.
-        """
+        """Return the data that a guest reads at the start of a disk, without trailing zeros."""
         raise NotImplementedError
 
     def write(self, host: base.Host, server_id: str, volume_id: str, data: bytes) -> bool:
-        """Write data from within a guest to the beginning of a disk.
+        """Write data from within a guest to the start of a disk.
 
         :returns: True if the write succeeded
         """

@@ -189,7 +189,9 @@ class Reported(unittest.TestCase):
         self.report.proved.add(capability)
 
     def leaves_out(self, behaviour: str, reason: str) -> NoReturn:
-        """Skip a behaviour that cannot be tested in this environment; the report shows the reason.
+        """Skip a behaviour that cannot be tested in this environment.
+
+        The report shows the reason.
         """
         raise unittest.SkipTest(f'{behaviour}: {reason}')
 

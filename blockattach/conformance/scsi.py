@@ -125,8 +125,7 @@ class ScsiContract(target_base.TargetBase):
                 self.assertEqual(-1, reader.received(cdb, _LEAK, unit).find(_MARKER), name)
 
     def _filled(self) -> tuple[connection.Export, target_base.Commands]:
-        """Return the export of a volume with allocated data, and the session that wrote the data.
-        """
+        """Return the export of a volume with data, and the session that wrote the data."""
         export = self.an_export()
         session = self.logged_in(export, self.a_grant(export))
         block = session.capacity().block_size

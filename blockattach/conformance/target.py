@@ -342,8 +342,7 @@ class ResizeContract(TargetBase):
         self.needs('live_resize')
 
     def resize(self, export: connection.Export) -> None:
-        """Resize the export to 2 GiB, as the service does after the store has extended the volume.
-        """
+        """Resize the export to 2 GiB, as the service does after extending the volume."""
         assert isinstance(self.target, base.LiveResize)
         self.target.resize(dataclasses.replace(export, size_gb=2))
 

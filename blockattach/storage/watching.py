@@ -201,8 +201,7 @@ class Hub:
             self._close(stream)
 
     def _seconds(self) -> float | None:
-        """Return the seconds until the next look at the history, or None if there are no streams.
-        """
+        """Return the seconds until the next look at the history; None if there are no streams."""
         if not self._streams:
             return None
         return min(max(self._next_look - self._clock.monotonic(), 0.0),

@@ -31,13 +31,17 @@ class Lists(base.Cases):
         self.refused(self.api.get(f'/attachments?{query}'), 400)
 
     def several(self) -> tuple[str, list[str]]:
-        """Create a volume with three attachments, and return its ID and theirs, the oldest first.
+        """Create a volume with three attachments.
+
+        :returns: ID of the volume, and IDs of the attachments, the oldest first
         """
         volume = self.shared_volume()
         return volume, [self.attach(volume, host) for host in ('one', 'two', 'three')]
 
     def by_id(self) -> tuple[str, list[str]]:
-        """Return the query that lists the attachments of a new volume by ID, and their sorted IDs.
+        """Create a volume with attachments.
+
+        :returns: query that lists the attachments by ID, and their sorted IDs
         """
         volume, made = self.several()
         return f'volume_id={volume}&sort=id:asc', sorted(made)

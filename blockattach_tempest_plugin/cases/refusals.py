@@ -1,5 +1,4 @@
-"""Test cases of invalid requests: the status code, the form of the response, and no side effects.
-"""
+"""Test cases of invalid requests: the code and the form of the response, and no side effects."""
 from collections.abc import Callable
 from typing import Any
 

@@ -170,8 +170,7 @@ def _run(cloud: clouds.Cloud, chosen: Sequence[running.Case],
 
 def _kept(cloud: clouds.Cloud, chosen: Sequence[running.Case], outcomes: list[running.Outcome],
           options: argparse.Namespace) -> Iterator[running.Outcome]:
-    """Yield outcomes as they arrive, and store them, so that an interrupted run has those so far.
-    """
+    """Yield outcomes as they arrive, and store them for the report of an interrupted run."""
     for outcome in running.play(cloud, chosen, sys.stderr if options.traces else None):
         outcomes.append(outcome)
         yield outcome

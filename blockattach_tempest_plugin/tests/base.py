@@ -11,8 +11,7 @@ CONF = config.CONF
 
 
 class CasesTest(test.BaseTestCase):
-    """Base class that creates the service under test from Tempest's configuration and credentials.
-    """
+    """Base class that creates the service under test from Tempest's configuration."""
 
     credentials: list[Any] = ['primary', 'alt', 'admin']
     cloud: clouds.Cloud

@@ -1,5 +1,4 @@
-"""Defaults of ``blockattach-all`` for URLs and the backend, which a configuration file overrides.
-"""
+"""Defaults of ``blockattach-all``, which a configuration file can override."""
 import re
 
 from oslo_config import cfg
@@ -23,8 +22,7 @@ _PORT = re.compile(r'[0-9]{1,5}')
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register the command-line options of ``blockattach-all``, before the command line is parsed.
-    """
+    """Register the options of the command line of ``blockattach-all``, before it is parsed."""
     conf.register_cli_opts(CLI_OPTS)
 
 

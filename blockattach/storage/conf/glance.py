@@ -11,7 +11,9 @@ GROUP = 'glance'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GlanceSettings(account.AccountSettings):
-    """Settings of the Glance client. ``timeout`` is in seconds, and URLs have no trailing slash.
+    """Settings of the Glance client.
+
+    ``timeout`` is in seconds, and URLs have no trailing slash.
     """
 
     endpoint_override: str | None = groups.option(

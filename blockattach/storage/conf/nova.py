@@ -11,7 +11,10 @@ GROUP = 'nova'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaSettings(account.AccountSettings):
-    """Settings of the Nova client. ``timeout`` is in seconds, and URLs have no trailing slash."""
+    """Settings of the Nova client.
+
+    ``timeout`` is in seconds, and URLs have no trailing slash.
+    """
 
     detach_rule: str = groups.option(
         cfg.StrOpt, default='auto', choices=[

@@ -1,5 +1,6 @@
-"""Filters that users may use in lists: the default table, or a file like Cinder's
-``resource_filters.json``.
+"""Filters that users may use in lists.
+
+They are the default table, or a file in the format of Cinder's ``resource_filters.json``.
 """
 import json
 import pathlib
@@ -12,7 +13,9 @@ from blockattach.platform.conf import api
 from blockattach.platform.conf import locations
 
 Filters = Mapping[str, tuple[str, ...]]
-"""Filter names by resource. ``key~`` allows both the exact filter ``key`` and a substring match.
+"""Filter names by resource.
+
+``key~`` allows both the exact filter ``key`` and a substring match.
 """
 
 DEFAULT: Filters = {

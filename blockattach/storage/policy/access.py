@@ -199,10 +199,9 @@ def _shown(caller: context.RequestContext, row: records.Attachment) -> records.A
 
 def _type_visible(caller: context.RequestContext, database: storage_db.Database,
                   kind: records.VolumeType) -> bool:
-    """Return True if the type is public, or private and the project of the caller has access to
-    it.
+    """Return True if the caller may see the type.
 
-    Administrators see all types.
+    A private type is visible to administrators, and to projects that have access to it.
     """
     return (kind.is_public or bool(caller.is_admin)
             or volume_types.has_access(database, kind.id, caller.project_id))

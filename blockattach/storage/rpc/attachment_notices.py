@@ -44,9 +44,7 @@ class AttachmentNotifications:
             self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """Send the audit event that an attachment is deleted by force, regardless of Nova and the
-        backend.
-        """
+        """Send the audit event of a forced deletion, which ignores Nova and the backend."""
         self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:

@@ -35,8 +35,9 @@ LOG = logging.getLogger(__name__)
 
 
 class _NotTakenOn(Exception):
-    """The manager rejected the volume or did not answer. It may have accepted the volume, or may
-    still do so.
+    """Rejection or missing answer of the manager.
+
+    The manager may have accepted the volume, or may still do so.
     """
 
 
@@ -121,7 +122,7 @@ class PlacingFlow:
                 raise pipeline.PoolsIncomplete
             raise self._refusal(choice.reasons)
         if request.facts.refusal_reported:
-            # The API told the user too early that no pool is suitable.
+            # The API has reported too early to the user that no pool is suitable.
             placing_facts.forget_refusal(self._database, request.volume_id)
         return choice
 

@@ -33,18 +33,23 @@ COUNTING = 'volume_number'
 """Name of the weigher that needs the number of volumes of each pool."""
 
 Weigher = Callable[[pools.VolumeRequest, pools.Pool], float]
-"""Function that measures a pool in any unit. ``inf`` means that the pool cannot be measured and
-ranks last.
+"""Function that measures a pool in any unit.
+
+``inf`` means that the pool cannot be measured and ranks last.
 """
 
 
 class PoolsIncomplete(Exception):
-    """No pool is suitable, but backends that are still starting may be. The volume keeps waiting.
+    """Rejection of all pools while backends that may be suitable are still starting.
+
+    The volume keeps waiting.
     """
 
 
 class Weighing(NamedTuple):
-    """Weigher in use. Its measures are scaled to 0 to 1 over all pools, and multiplied by
+    """Weigher in use.
+
+    Its measures are scaled to the range from 0 to 1 over all pools, and multiplied by
     ``multiplier``.
     """
 
@@ -55,9 +60,7 @@ class Weighing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Verdicts on all pools: suitable pools first, the best pool first, then rejected pools by
-    name.
-    """
+    """Verdicts on all pools: suitable pools, the best first, then rejected pools by name."""
 
     verdicts: tuple[placement.Verdict, ...]
 
@@ -102,7 +105,7 @@ def _scores(request: pools.VolumeRequest, fit: Sequence[pools.Pool],
 
 
 def _normalised(measures: Sequence[float], multiplier: float) -> list[float]:
-    """Scale measures to 0 (least) to 1 (most), or to 0 if all are equal.
+    """Scale measures to the range from 0 (least) to 1 (most), or to 0 if all are equal.
 
     Pools that cannot be measured become the worst ones for the sign of the multiplier.
     """
@@ -170,8 +173,9 @@ class PoolChooser:
 
     def would_choose(self, request: pools.VolumeRequest, volume_type_id: str,
                      project_id: str | None, user_id: str | None) -> Choice:
-        """Return a verdict on every pool for a hypothetical volume without id, name and scheduler
-        hints.
+        """Return a verdict on every pool for a volume that does not exist.
+
+        The volume has no id, no name and no scheduler hints.
 
         :raises VolumeTypeNotFound: the volume type does not exist
         """

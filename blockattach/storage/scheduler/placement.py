@@ -68,8 +68,10 @@ class Placement:
 
     def _give_up(self, caller: context.RequestContext, name: str,
                  error: errors.NoValidPool) -> None:
-        """Fail the work. The message is stored first, so that the user can read the reason as soon
-        as the status shows the failure.
+        """Fail the work.
+
+        The message is stored first, so that the user can read the reason as soon as the status
+        shows the failure.
         """
         refusal, verb = error.kwargs, placed.PLACED[name]
         volume_id, generation = refusal['volume_id'], refusal['generation']
