@@ -111,9 +111,7 @@ class Client:
         return self.send('POST', f'/volumes/{volume_id}/action', {action: value})
 
     def _session(self) -> requests.Session:
-        """Return the session of this thread, because requests does not share sessions between
-        threads.
-        """
+        """Return the session of this thread. Sessions of requests are not thread-safe."""
         found: requests.Session | None = getattr(self._thread, 'session', None)
         if found is None:
             found = self._thread.session = requests.Session()

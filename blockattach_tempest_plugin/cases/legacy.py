@@ -6,7 +6,7 @@ from blockattach_tempest_plugin.cases import base
 HOST = {'host_name': 'sanity-host', 'mountpoint': '/dev/vdb'}
 UNKNOWN = '5f1c9a5e-7a53-4d3f-9f3c-0a4b8a9d6e11'
 NOT_NAMED = (400, 409)
-"""Status codes if the attachment is ambiguous: for a service and for a user."""
+"""Status codes if the attachment is ambiguous: 400 for a service, 409 for a user."""
 OF_A_SERVICE = 202
 """Status code for a service that names a missing attachment, which counts as detached.
 
