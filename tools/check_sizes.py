@@ -31,7 +31,7 @@ INTERNAL_IMPORTS = 12
 
 PACKAGE = 'blockattach'
 PACKAGES = (PACKAGE, 'blockattachclient', 'blockattach_tempest_plugin')
-FOLDERS = (*PACKAGES, 'tools', 'doc/source', 'releasenotes/source', '.ci', 'devstack')
+FOLDERS = (*PACKAGES, 'lab', 'tools', 'doc/source', 'releasenotes/source', '.ci', 'devstack')
 SUFFIXES = ('.py', '.sh', '.yaml', '.js', '.css', '')
 
 # Lists of everything there is, one line each, and what puts a whole together: builders, fixtures
@@ -41,7 +41,7 @@ MAY_IMPORT_MORE = ('blockattach/storage/api/resources/volumes/__init__.py',
                    'blockattach/compute/api/routes.py', 'blockattach/wiring/options.py',
                    'blockattach/storage/policy/rules.py', 'blockattach/cmd/manage_work.py',
                    'blockattach_tempest_plugin/cases/__init__.py',
-                   'blockattach/wiring/', 'blockattach/tests/')
+                   'blockattach/wiring/', 'blockattach/tests/', 'lab/')
 
 NO_PRODUCTION = ('tests', 'testing', 'conformance')
 _NO_CODE = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from blockattach.tests.planted import bugs
+from lab.planted import bugs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = 'blockattach.tests'
-APART = ('system', 'faults', 'lab', 'compute')
-"""Packages of tests that have commands of their own and are no part of the gate."""
+"""Package of the tests that the gate runs."""
+LABORATORY = 'lab'
+"""Package of the tests that have commands of their own and are no part of the gate."""
 LOWEST = ('unit', 'api')
 """Packages of tests that run with the lowest versions, too: tools/run-lowest."""
 SIMULATIONS = 12
@@ -69,18 +70,17 @@ class Find(NamedTuple):
     again: str
 
 
-def test_modules(*layers: str) -> list[str]:
-    """The modules of tests in packages below blockattach/tests, by name."""
-    folder = ROOT.joinpath(*TESTS.split('.'))
+def test_modules(*packages: str) -> list[str]:
+    """Return the names of the test modules in the given packages."""
     return ['.'.join(path.relative_to(ROOT).with_suffix('').parts)
-            for layer in layers for path in sorted((folder / layer).rglob('test_*.py'))]
+            for package in packages
+            for path in sorted(ROOT.joinpath(*package.split('.')).rglob('test_*.py'))]
 
 
 def gate_layers() -> list[str]:
     """The packages whose tests tools/run-tests runs."""
     folder = ROOT.joinpath(*TESTS.split('.'))
-    return [path.name for path in sorted(folder.iterdir())
-            if path.name not in APART and any(path.rglob('test_*.py'))]
+    return [path.name for path in sorted(folder.iterdir()) if any(path.rglob('test_*.py'))]
 
 
 def random_modules() -> list[str]:
@@ -95,7 +95,7 @@ def modules_in_parts() -> list[str]:
 
 def _modules_with(pattern: re.Pattern[str]) -> list[str]:
     """Modules of the gate whose text has it."""
-    return [name for name in test_modules(*gate_layers())
+    return [name for name in test_modules(TESTS)
             if pattern.search((ROOT / f'{name.replace(".", "/")}.py').read_text('utf-8'))]
 
 
@@ -125,13 +125,14 @@ LAYERS = (
           f'BLOCKATTACH_TEST_DATABASES={{unit}} tools/run-tests {TESTS}.db.', _FAILED),
     Layer('bugs', bug_batches, 'tools/plant-bugs {unit}',
           r'^(?P<what>(?P<bug>\w+): missed.*)$', 'tools/plant-bugs --only {bug}'),
-    Layer('system', lambda: test_modules('system'),
+    Layer('system', lambda: test_modules(f'{LABORATORY}.system'),
           'BLOCKATTACH_TEST_SEED={seed} tools/run-system-tests {unit}', _FAILED),
-    Layer('faults', lambda: test_modules('faults'),
+    Layer('faults', lambda: test_modules(f'{LABORATORY}.faults'),
           'BLOCKATTACH_TEST_SEED={seed} tools/run-faults {unit}', _FAILED),
     Layer('tempest', lambda: TEMPEST, 'tools/run-tempest {unit}', _FAILED),
-    Layer('lab', lambda: test_modules('lab'), 'tools/run-lab {unit}', _FAILED),
-    Layer('compute', lambda: test_modules('compute'), 'tools/run-compute {unit}', _FAILED),
+    Layer('lab', lambda: test_modules(f'{LABORATORY}.guests'), 'tools/run-lab {unit}', _FAILED),
+    Layer('compute', lambda: test_modules(f'{LABORATORY}.compute'), 'tools/run-compute {unit}',
+          _FAILED),
     # Each requirement at its lower bound, in an environment of its own.
     Layer('lowest', lambda: list(LOWEST), 'BLOCKATTACH_TEST_SEED={seed} tools/run-lowest {unit}',
           _FAILED),

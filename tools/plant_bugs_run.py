@@ -10,8 +10,8 @@ import functools
 import os
 import sys
 
-from blockattach.tests.planted import bugs
-from blockattach.tests.planted import planting
+from lab.planted import bugs
+from lab.planted import planting
 
 
 def main() -> int:

@@ -11,9 +11,9 @@ import os
 from collections import Counter
 
 from blockattach.platform import clock
-from blockattach.tests.simulation import direct
-from blockattach.tests.simulation import many
-from blockattach.tests.simulation import play
+from lab.simulation import direct
+from lab.simulation import many
+from lab.simulation import play
 
 
 def main() -> int:

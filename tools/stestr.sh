@@ -2,6 +2,7 @@
 #
 #   run_stestr COMMAND [ARGUMENT...]    a command that runs stestr in the end; sets $counts to the
 #                                       line "N passed, N failed, N skipped"
+#   add_stestr COMMAND [ARGUMENT...]    the same; adds the counts to $passed, $failed and $skipped
 
 # stestr's summary has one line a kind: " - Passed: 12".
 counted() {
@@ -27,5 +28,16 @@ run_stestr() {
         failed=1
     fi
     counts="$passed passed, $failed failed, $skipped skipped"
+    return $status
+}
+
+add_stestr() {
+    local status
+    run_stestr "$@"
+    status=$?
+    [[ $counts =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+) ]]
+    passed=$((passed + BASH_REMATCH[1]))
+    failed=$((failed + BASH_REMATCH[2]))
+    skipped=$((skipped + BASH_REMATCH[3]))
     return $status
 }

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """Print the table of planted bugs."""
+import pathlib
 import sys
 
 import rst
-from blockattach.tests.planted import bugs
+
+# The laboratory is not installed.
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
+
+from lab.planted import bugs  # noqa: E402
 
 
 def document() -> str:

@@ -5,8 +5,8 @@ import os
 import sys
 
 from blockattach.platform import units
-from blockattach.tests.lab.machines import guest
-from blockattach.tests.lab.machines import remote
+from lab.guests.machines import guest
+from lab.guests.machines import remote
 
 # As timeout(1) and the shell have them.
 TIMED_OUT = 124

@@ -1,7 +1,7 @@
 """Table of Cinder's options and their equivalents here, for a carried-over cinder.conf.
 
 `GROUPS` contains the options of Cinder 29 and of its libraries, with their former names.
-``tests/system/test_cinder_options.py`` compares the table with an installed Cinder.
+``lab/system/test_cinder_options.py`` compares the table with an installed Cinder.
 """
 import dataclasses
 from collections.abc import Mapping

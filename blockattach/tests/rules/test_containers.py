@@ -1,7 +1,7 @@
 """The compose file names existing programs, options, files and conditions, and no secret.
 
 That its form is right, its schema says (`test_operator_files`); that it works, the same commands
-show in `blockattach/tests/system/test_compose.py`.
+show in `lab/system/test_compose.py`.
 """
 import configparser
 import copy

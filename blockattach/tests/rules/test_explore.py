@@ -28,17 +28,15 @@ class UnitsTest(unittest.TestCase):
         self.units = explore.units(explore.LAYERS, 1)
 
     def test_modules_outside_gate_explored(self):
-        folder = sources.ROOT / 'blockattach' / 'tests'
         modules = {'.'.join(path.relative_to(sources.ROOT).with_suffix('').parts)
-                   for layer in explore.APART for path in (folder / layer).rglob('test_*.py')}
+                   for path in (sources.ROOT / explore.LABORATORY).rglob('test_*.py')}
         self.assertLess(0, len(modules))
         self.assertEqual(modules, {one.name for one in self.units
-                                   if one.layer.name in explore.APART})
+                                   if one.name.startswith(f'{explore.LABORATORY}.')})
 
     def test_gate_layers_disjoint_from_explored(self):
         layers = {one.name.rpartition('.')[2] for one in self.units if one.layer.name == 'gate'}
         self.assertLessEqual({'rules', 'unit', 'db', 'api', 'functional', 'conformance'}, layers)
-        self.assertEqual(set(), layers.intersection(explore.APART))
 
     def test_lowest_versions_explored(self):
         self.assertEqual({'unit', 'api'}, {one.name for one in self.units
@@ -51,7 +49,7 @@ class UnitsTest(unittest.TestCase):
 
     def test_explored_modules_exist(self):
         for one in self.units:
-            if one.name.startswith(f'{explore.TESTS}.'):
+            if one.name.startswith((f'{explore.TESTS}.', f'{explore.LABORATORY}.')):
                 place = sources.ROOT / one.name.replace('.', '/')
                 self.assertTrue(place.is_dir() or place.with_suffix('.py').exists(), one)
 
@@ -101,7 +99,7 @@ class OrderTest(unittest.TestCase):
 class FindsTest(unittest.TestCase):
 
     def test_failed_and_flaky_tests_reported(self):
-        module = 'blockattach.tests.faults.test_kills'
+        module = 'lab.faults.test_kills'
         command = f'BLOCKATTACH_TEST_SEED=7 tools/run-faults {module}'
         for status, word in ((1, 'Failed'), (0, 'flaky')):
             with self.subTest(word):
@@ -137,7 +135,7 @@ class FindsTest(unittest.TestCase):
             explore.finds(unit('bugs', '--only a'), 2, 'Traceback\n'))
 
     def test_timed_out_unit_reported(self):
-        module = 'blockattach.tests.lab.test_guest'
+        module = 'lab.guests.test_guest'
         command = f'tools/run-lab {module}'
         self.assertEqual([explore.Find('lab', 'a', command),
                           explore.Find('lab', f'{module} timed out', command)],

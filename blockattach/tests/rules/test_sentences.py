@@ -85,7 +85,7 @@ def findings():
         'docstrings': [found for module in product for found in docstrings(module)],
         'logs': [*(found for module in product for found in logs(module)), *of_verbs()],
         'names': [found for module in product for found in names(module)],
-        'tests': [found for module in sources.modules('blockattach/tests/')
+        'tests': [found for module in sources.modules('blockattach/tests/', 'lab/')
                   for found in tests(module)]}
 
 

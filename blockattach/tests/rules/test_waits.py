@@ -2,7 +2,7 @@
 
 What is a matter of time is played on a clock that the test moves, or in the simulation. What has
 to be waited for is waited for without a measure: a limit is there to end what would never end, so
-an hour or more. What needs real time is no part of the gate (`blockattach.tests.system`).
+an hour or more. What needs real time is no part of the gate (`lab.system`).
 """
 import ast
 import functools
@@ -13,12 +13,11 @@ from blockattach.tests.rules import sources
 
 HOUR = 3600
 TESTS = 'blockattach/tests/'
-ELSEWHERE = tuple(f'{TESTS}{place}' for place in (
-    'compute/', 'faults/', 'lab/', 'planted/', 'simulation/', 'smoke/', 'system/'))
-"""No part of the gate, or on a virtual clock, or by `polling` alone and of ends alone."""
+ELSEWHERE = tuple(f'{TESTS}{place}' for place in ('simulation/', 'smoke/'))
+"""On a virtual clock, or by `polling` alone and of ends alone."""
 REAL = re.compile(f'{TESTS}conformance/(test_|)(file|lio|lvm|tgt)')
 """Kits on real targets: what a program outside does not answer in time is an error there."""
-MOVED = ('blockattach.tests.fixtures.clock', 'blockattach.tests.simulation',
+MOVED = ('blockattach.tests.fixtures.clock', 'lab.simulation',
          'blockattach.tests.functional.instances')
 """What a module imports whose product times are on a clock that the test moves."""
 OPTION = re.compile(r'_(timeout|interval|seconds)$')

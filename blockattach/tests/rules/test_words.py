@@ -35,7 +35,7 @@ REFUSED_BESIDE = {
     'who(?:m)?ever': 'the caller, the process',
 }
 BESIDE = ('CONTRIBUTING.rst', 'HACKING.rst', 'README.rst', 'blockattach/tests/',
-          'blockattachclient/', 'doc/source/', 'etc/', 'tools/')
+          'blockattachclient/', 'doc/source/', 'etc/', 'lab/', 'tools/')
 # And in the code that is installed.
 REFUSED_IN_CODE = {
     'abandonment': 'expiry',

@@ -4,10 +4,10 @@ clock; and a story that was violated, or was another one, fails.
 import unittest
 from typing import Any
 
-from blockattach.tests.simulation import base
-from blockattach.tests.simulation import clients
-from blockattach.tests.simulation import cloud as clouds
-from blockattach.tests.simulation import deployment
+from lab.simulation import base
+from lab.simulation import clients
+from lab.simulation import cloud as clouds
+from lab.simulation import deployment
 
 GRANTED = 'volume.attachments.after_grant'
 LEASE_SECONDS = deployment.BACKEND_SECONDS

@@ -2,9 +2,9 @@
 stopped, and the other goes on; and one of them acts at a time.
 """
 from blockattach.storage.domain import connection
-from blockattach.tests.simulation import base
-from blockattach.tests.simulation import clients
-from blockattach.tests.simulation import deployment
+from lab.simulation import base
+from lab.simulation import clients
+from lab.simulation import deployment
 
 LEASE_SECONDS = deployment.BACKEND_SECONDS
 # Longer than a lease, and than it takes the other one to notice.

@@ -1,8 +1,8 @@
 """What an API answers to ``/healthcheck`` as time passes."""
 import webob
 
-from blockattach.tests.simulation import base
-from blockattach.tests.simulation import deployment
+from lab.simulation import base
+from lab.simulation import deployment
 
 LOOK_SECONDS = 5
 HEALTHY = ['database: OK', 'bus: OK', 'backends: OK']

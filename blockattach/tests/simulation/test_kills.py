@@ -12,10 +12,10 @@ import unittest
 
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import failpoint_names
-from blockattach.tests.simulation import nouns
-from blockattach.tests.simulation import operations
-from blockattach.tests.simulation import unreached
-from blockattach.tests.simulation import walk
+from lab.simulation import nouns
+from lab.simulation import operations
+from lab.simulation import unreached
+from lab.simulation import walk
 
 NAMES = (*(one.name for one in nouns.OPERATIONS), operations.START, operations.STOP)
 IN_CLUSTER = (*walk.IN_CLUSTER, operations.STOP)

@@ -3,7 +3,7 @@ import types
 import unittest
 
 from blockattach.platform import errors
-from blockattach.tests.simulation import overtaken
+from lab.simulation import overtaken
 
 ARGUMENTS = VOLUME, INITIATOR = 'volume-1', 'iqn.2026-01.org.example:a'
 

@@ -1,7 +1,7 @@
 """Placing volumes on two backends: one dies, or is silent; a scheduler does; reports go on."""
 from blockattach.platform import errors
-from blockattach.tests.simulation import base
-from blockattach.tests.simulation import deployment
+from lab.simulation import base
+from lab.simulation import deployment
 
 SILENT_SECONDS = 45
 LONG = 3600

@@ -1,7 +1,7 @@
 """What a process that died had begun, its next instance finishes."""
-from blockattach.tests.simulation import base
-from blockattach.tests.simulation import clients
-from blockattach.tests.simulation import deployment
+from lab.simulation import base
+from lab.simulation import clients
+from lab.simulation import deployment
 
 PLACE = 'volume.attachments.before_revoke'
 ROWS = 40

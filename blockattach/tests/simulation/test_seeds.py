@@ -14,13 +14,13 @@ from typing import Any
 from blockattach.storage.domain import connection
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import failpoint_names
-from blockattach.tests.simulation import direct
-from blockattach.tests.simulation import faults
-from blockattach.tests.simulation import hunting
-from blockattach.tests.simulation import many
-from blockattach.tests.simulation import nouns
-from blockattach.tests.simulation import play
-from blockattach.tests.simulation import unreached
+from lab.simulation import direct
+from lab.simulation import faults
+from lab.simulation import hunting
+from lab.simulation import many
+from lab.simulation import nouns
+from lab.simulation import play
+from lab.simulation import unreached
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = 200

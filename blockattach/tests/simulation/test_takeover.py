@@ -1,5 +1,5 @@
 """One scenario, as the documentation shows it."""
-from blockattach.tests.simulation import base
+from lab.simulation import base
 
 
 class TakeoverTest(base.ScenarioTestCase):

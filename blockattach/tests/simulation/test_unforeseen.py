@@ -1,7 +1,7 @@
 """An error that nobody has foreseen, at each point of an attach."""
-from blockattach.tests.simulation import base
-from blockattach.tests.simulation import consumer
-from blockattach.tests.simulation import deployment
+from lab.simulation import base
+from lab.simulation import consumer
+from lab.simulation import deployment
 
 # Before the connection is recorded, and after it: then the row says so, whatever has become of
 # the answer.

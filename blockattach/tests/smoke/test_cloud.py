@@ -22,7 +22,7 @@ from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import base
 from blockattach.tests.functional import commands
 from blockattach.tests.rules import sources
-from blockattach.tests.smoke import clouds
+from lab.smoke import clouds
 
 ETC = sources.ROOT / 'etc'
 NAME = 'iqn.2026-01.org.example:{}'

@@ -1,0 +1,1 @@
+"""Tests of servers as real QEMU guests on real targets. Run by `tools/run-compute`."""

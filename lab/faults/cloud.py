@@ -1,0 +1,178 @@
+"""A cloud of real processes on servers of its own, each of which can be made to fail anywhere."""
+import functools
+import json
+import signal
+
+import sqlalchemy as sa
+from cryptography import fernet
+
+from blockattach.platform import clock
+from blockattach.platform import errors
+from blockattach.platform import secrets
+from blockattach.platform.db import clock as db_clock
+from blockattach.storage.db import models
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.services import services
+from blockattach.storage.domain import binaries
+from blockattach.storage.volume import checker
+from blockattach.testing import stack
+from blockattach.tests.fixtures import database
+from blockattach.tests.fixtures import forks
+from blockattach.tests.fixtures import make
+from blockattach.tests.functional import base
+from blockattach.tests.functional import commands
+from lab.faults import instances
+from lab.simulation import nouns
+from lab.simulation import operations
+from lab.system import fault_clouds
+
+SECONDS = 120
+"""Longer than anything may take on a busy machine."""
+TICK = 0.1
+BACKEND_SECONDS = 7
+DOWN_SECONDS = 10
+MANAGER, SCHEDULER, API, CONTROL = (operations.MANAGER, operations.SCHEDULER, operations.API,
+                                    operations.CONTROL)
+MANAGE, CONSUMER = operations.MANAGE, operations.CONSUMER
+ONCE = {MANAGE: 'blockattach-manage', CONSUMER: 'blockattach.tests.functional.consumer'}
+"""What is run to its end, each time that it is needed."""
+TOPIC = 'faults'
+SETTINGS = {
+    # A death is to be noticed, and what was begun gone on with, within the ten seconds that are
+    # promised.
+    'DEFAULT': {'control_exchange': TOPIC},
+    'quota': stack.LIMITLESS,
+    'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '6', 'repeat_interval': '2',
+            'call_timeout': '6', 'short_call_timeout': '2'},
+    'service': {'service_down_time': str(DOWN_SECONDS)},
+    'health': {'interval': '1'},
+    'control': {'backend_seconds': str(BACKEND_SECONDS), 'schedule_seconds': '3',
+                'delete_seconds': '6'},
+    'scheduler': {'placing_seconds': '3', 'waiting_interval': '1'},
+    'volume': {'create_seconds': '6', 'backend_stats_polling_interval': '2'}}
+# What somebody is at work on, or waits to be gone on with.
+_AT_WORK = (*nouns.AT_WORK, 'SELECT COUNT(*) FROM work')
+
+
+class Cloud(fault_clouds.Cloud):
+    """An API, a scheduler, a volume manager and a control, with a switch for each of them."""
+
+    PROCESSES = (MANAGER, SCHEDULER, CONTROL, API)
+    MANAGERS = {MANAGER: 'disks'}
+    APIS = (API,)
+    SCHEDULER_HOST = 'storage-1'
+    SETTINGS = SETTINGS
+
+    def __init__(self, server, settings=None):
+        """
+        :param settings: more of them, by group
+        """
+        self.SETTINGS = SETTINGS | (settings or {})
+        super().__init__(server)
+        self.switches = {name: instances.Switch(self.folder, name)
+                         for name in (*self.PROCESSES, *ONCE)}
+        self.prepare = {}
+        self._target_port = stack.free_port()
+        self._kept = None
+
+    def _configure(self, name):
+        super()._configure(name)
+        # All run on one host.
+        text = self._file(name).read_text('utf-8')
+        self._file(name).write_text(text.replace(f'storage-{MANAGE}', 'storage-1'), 'utf-8')
+
+    def target_port(self, name):
+        """The same for all: a granted host finds the target again after it has died."""
+        return self._target_port
+
+    def _file(self, name):
+        return self.folder / f'{name}.conf'
+
+    def fork(self, name, *arguments):
+        program = ONCE.get(name) or f'blockattach-{name.partition("-")[0]}'
+        file = self._file(API if name == CONSUMER else name)
+        return forks.Fork(
+            [program, '--config-file', str(file), *arguments], self.log(name),
+            prepare=functools.partial(instances.heed, self.folder, name, self.prepare.get(name)))
+
+    def run(self, name, *arguments):
+        """The exit status of one of `ONCE`; negative: the signal that ended it."""
+        process = self.fork(name, *arguments)
+        try:
+            return process.wait(SECONDS)
+        finally:
+            process.kill()
+
+    def was_killed(self, name):
+        """Whether it has ended as ``kill -9`` ends it."""
+        return self.processes[name].poll() == -signal.SIGKILL
+
+    def signal(self, name, number):
+        self.processes[name].send_signal(number)
+
+    def target_pid(self):
+        """The tgtd of the manager, which outlives it."""
+        return int((self.state(MANAGER) / 'tgtd' / 'pid').read_text('ascii').split()[0])
+
+    def is_stopped(self, name):
+        """Whether all of its threads stand still, as SIGSTOP lets them one by one."""
+        return base.is_still(self.processes[name].pid)
+
+    def go_on(self, name):
+        """Let one that is stopped go on; one that was killed begins anew, and True is returned."""
+        if not self.has_ended(name):
+            self.signal(name, signal.SIGCONT)
+            return False
+        self.begin(name)
+        return True
+
+    def close(self):
+        if self._kept is not None:
+            self._kept.close()
+        super().close()
+
+    def violations(self):
+        """What the checker says now, and what is not ended yet, in words."""
+        judge = checker.Checker(self._rows(), {self.served(MANAGER): self.target(MANAGER)})
+        found = [f'{one.invariant}: {one.said}' for one in judge.violations()]
+        with self._rows().reader() as reader:
+            counts = {statement: reader.exec_driver_sql(statement).scalar()
+                      for statement in _AT_WORK}
+        return found + [f'{number} rows are at work: {statement}'
+                        for statement, number in counts.items() if number]
+
+    def _rows(self):
+        """The database as processes see it; kept."""
+        if self._kept is None:
+            self._kept = storage_db.Database(
+                database.open_engine(self.url),
+                secrets.Sealer([fernet.Fernet.generate_key()]), clock.Clock())
+        return self._kept
+
+    def checked(self):
+        """What the command says, as an operator runs it."""
+        done = commands.run('blockattach-manage', [
+            '--config-file', str(self._file(MANAGER)), 'attachments', 'check', '--format', 'json'])
+        assert done.output, done.errors
+        return json.loads(done.output)['violations']
+
+    def forget_service(self, host, cluster=None):
+        """A volume service that has not been heard of for long; the command removes it."""
+        rows = self._rows()
+        services.register(rows, binaries.VOLUME, host, make.ZONE, 'long ago', cluster=cluster)
+        with rows.writer() as connection:
+            table = models.services
+            connection.execute(table.update().where(table.c.host == host).values(
+                reported_at=db_clock.now(-3600)))
+
+    def is_clean(self):
+        """Whether nothing is violated, and nobody has anything left to do."""
+        try:
+            return not self.violations()
+        except (sa.exc.SQLAlchemyError, errors.BlockattachError):
+            return False
+
+
+def wait_for(condition):
+    """What it says in the end; the limit is never reached but by a failure."""
+    return base.wait_for(condition, SECONDS, TICK)

@@ -1,0 +1,62 @@
+"""Runs a conformance kit in a guest: ``python -m lab.guests.kits NAME...``.
+
+The names are what unittest takes. ``elsewhere=CAPABILITY`` among them: it is of other devices than
+those here, on which it is proved. The last line of the output is JSON: ``behaviours``, by name,
+and what became of each; what the driver has ``declared``, and what the kit has ``proved``.
+Ends with 1 if a behaviour failed, or if those are not the same.
+"""
+import json
+import sys
+import unittest
+
+_ELSEWHERE = 'elsewhere='
+
+
+class Reported(unittest.TextTestResult):
+    """Remembers each test by its name as words: ``ok``, ``skipped`` or ``FAILED``."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.behaviours = {}
+        self._kinds = set()
+
+    def capabilities(self, noun):
+        """What all parts of the kit together have noted as ``declared`` or ``proved``."""
+        return sorted({name for kind in self._kinds if hasattr(kind, 'report')
+                       for name in getattr(kind.report, noun)})
+
+    def startTest(self, test):  # noqa: N802, unittest's name
+        super().startTest(test)
+        self._kinds.add(type(test))
+        self._note(test, 'FAILED')
+
+    def addSuccess(self, test):  # noqa: N802, unittest's name
+        super().addSuccess(test)
+        self._note(test, 'ok')
+
+    def addSkip(self, test, reason):  # noqa: N802, unittest's name
+        super().addSkip(test, reason)
+        self._note(test, 'skipped')
+
+    def _note(self, test, outcome):
+        name = test.id().rpartition('.')[2].removeprefix('test_').replace('_', ' ')
+        self.behaviours[name] = outcome
+
+
+def main():
+    elsewhere = {name.removeprefix(_ELSEWHERE) for name in sys.argv[1:]
+                 if name.startswith(_ELSEWHERE)}
+    suite = unittest.defaultTestLoader.loadTestsFromNames(
+        [name for name in sys.argv[1:] if not name.startswith(_ELSEWHERE)])
+    result = unittest.TextTestRunner(verbosity=2, resultclass=Reported).run(suite)
+    declared, proved = map(result.capabilities, ('declared', 'proved'))
+    as_declared = set(declared) - elsewhere == set(proved)
+    if not as_declared:
+        print(f'declared is {declared}, and proved {proved}', file=sys.stderr)
+    print('\n' + json.dumps({'behaviours': result.behaviours, 'declared': declared,
+                             'proved': proved}))
+    return 0 if result.wasSuccessful() and as_declared else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The LIO driver on a storage host; the tests call these in a guest."""
+import secrets
+
+from blockattach.storage.domain import connection
+from blockattach.testing import scsi
+from lab.guests import lio_kit
+from lab.guests import lvm_devices
+from lab.guests import lvm_kit
+
+VOLUME = '5e0f6a4e-8a64-4d55-9c43-2d3f4a1e7b10'
+USERNAME = 'somebody'
+HOSTS = tuple(f'iqn.2026-01.org.example:host-{number}' for number in range(4))
+
+
+def before(device):
+    """Three hosts register to survive it, one reserves, one is revoked again, one only joins."""
+    lio_kit.setUpModule()
+    given = {'passwords': [secrets.token_hex(8) for _ in HOSTS]}
+    target, export = lio_kit.make_target(), an_export(device)
+    hosts = []
+    for number, grant in enumerate(grants(given)):
+        made = target.grant(export, grant)
+        hosts.append(scsi.Session(grant.initiator, lio_kit.info(made, grant)))
+        if number < 3:
+            hosts[-1].register(0xa + number, survives_power_loss=True)
+    hosts[0].reserve(0xa)
+    given['held'] = held(target)
+    target.revoke(VOLUME, HOSTS[2])
+    return given
+
+
+def after(device, given):
+    """All four are granted again, as the rows would want; what each then holds."""
+    lio_kit.setUpModule()
+    target, export = lio_kit.make_target(), an_export(device)
+    for grant in grants(given):
+        target.grant(export, grant)
+    return held(target)
+
+
+def grant(device, address, initiator, password, mode):
+    """Let one host in by the driver, in a mode; where it is reached."""
+    lio_kit.setUpModule()
+    target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
+    made = target.grant(an_export(device), connection.Grant(
+        VOLUME, initiator, connection.AccessMode(mode),
+        connection.Credential(USERNAME, password)))
+    return made.to_dict()
+
+
+def grant_volume(address, initiator, password):
+    """Let one host write to a logical volume; where it is reached, and the volume's device."""
+    lio_kit.setUpModule()
+    target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
+    device = lvm_devices.devices().take()
+    made = target.grant(an_export(device), connection.Grant(
+        VOLUME, initiator, connection.AccessMode.RW, connection.Credential(USERNAME, password)))
+    return {'connection': made.to_dict(), 'device': device}
+
+
+def grow(device, size_gb):
+    """Make a logical volume larger, then for its hosts, as a manager does."""
+    lio_kit.setUpModule()
+    lvm_kit.configure(lvm_kit.DISK)
+    lvm_kit.lvm('lvextend', '--size', f'{size_gb}g', device)
+    lio_kit.make_target().resize(connection.Export(VOLUME, f'volume-{VOLUME}', device, size_gb))
+
+
+def grant_two(address, password):
+    """Let two hosts write to a logical volume, by one credential; where it is reached."""
+    lio_kit.setUpModule()
+    target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
+    export = an_export(lvm_devices.devices().take())
+    [made] = {target.grant(export, grant) for grant in grants({'passwords': [password] * 2})}
+    return made.to_dict()
+
+
+def an_export(device):
+    return connection.Export(VOLUME, f'volume-{VOLUME}', device, 1)
+
+
+def grants(given):
+    return [connection.Grant(VOLUME, name, connection.AccessMode.RW,
+                             connection.Credential(USERNAME, password))
+            for name, password in zip(HOSTS, given['passwords'], strict=False)]
+
+
+def held(target):
+    found = target.reservations(VOLUME)
+    return [found.of(name) for name in HOSTS]

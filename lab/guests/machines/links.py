@@ -1,0 +1,95 @@
+"""The wires of a guest: taps in the lab's own network namespace, routed from one to another.
+
+Guest N has on link L the addresses 198.18.L.N (of the range that is kept for such tests, RFC 2544)
+and fd00:18:L::N; the machine at the other end of each wire is 198.18.L.254 and fd00:18:L::fe.
+"""
+import os
+import subprocess
+
+from lab.guests.machines import remote
+
+_GUESTS = range(1, 254)
+_MACHINE = 254
+
+
+class Links:
+    """``count`` wires that belong to one guest, until `remove`."""
+
+    def __init__(self, count: int) -> None:
+        self.number = _free_number()
+        self.taps = [_tap(self.number, link) for link in range(count)]
+        self.addresses = [_ipv4(link, self.number) for link in range(count)]
+        # Empty where the machine's kernel has no IPv6.
+        self.addresses6 = ([_ipv6(link, self.number) for link in range(count)]
+                           if os.path.exists('/proc/sys/net/ipv6') else [])
+        self._unplugged: set[int] = set()
+        for tap in self.taps[1:]:
+            _ip('tuntap', 'add', 'dev', tap, 'mode', 'tap')
+        for link, tap in enumerate(self.taps):
+            _ip('link', 'set', tap, 'up')
+            _ip('address', 'add', f'{_ipv4(link, _MACHINE)}/32', 'dev', tap)
+            _ip('route', 'add', self.addresses[link], 'dev', tap)
+            if self.addresses6:
+                _ip('address', 'add', f'{_ipv6(link, _MACHINE)}/128', 'dev', tap, 'nodad')
+                _ip('route', 'add', self.addresses6[link], 'dev', tap)
+
+    def unplug(self, link: int) -> None:
+        """Pull a wire out: nothing comes through. Link 0 also carries the words of the lab.
+
+        The tap stays up, for User-Mode Linux never uses one again that was down.
+        """
+        if link not in self._unplugged:
+            self._switch(link, 'add')
+            self._unplugged.add(link)
+
+    def plug(self, link: int) -> None:
+        """Put a wire in again."""
+        if link in self._unplugged:
+            self._switch(link, 'delete')
+            self._unplugged.remove(link)
+
+    def remove(self) -> None:
+        """Take the taps away. The first one goes last: it holds the number."""
+        for link in reversed(range(len(self.taps))):
+            self.plug(link)
+            _ip('link', 'delete', self.taps[link])
+
+    def _switch(self, link: int, verb: str) -> None:
+        for kind, addresses in (('-4', self.addresses), ('-6', self.addresses6)):
+            if addresses:
+                _ip(kind, 'rule', verb, 'iif', self.taps[link], 'blackhole')
+                _ip(kind, 'rule', verb, 'to', addresses[link], 'blackhole')
+
+
+def _free_number() -> int:
+    """A number that no other process of this lab has: making the tap claims it."""
+    for number in _GUESTS:
+        done = _try('tuntap', 'add', 'dev', _tap(number, 0), 'mode', 'tap')
+        if done.returncode == 0:
+            return number
+        if 'busy' not in done.stderr:
+            raise remote.LabError(f'cannot make a tap: {done.stderr.strip()}')
+    raise remote.LabError(f'cannot have more than {len(_GUESTS)} guests')
+
+
+def _tap(number: int, link: int) -> str:
+    return f'lab{number}-{link}'
+
+
+def _ipv4(link: int, number: int) -> str:
+    return f'198.18.{link}.{number}'
+
+
+def _ipv6(link: int, number: int) -> str:
+    return f'fd00:18:{link}::{number:x}'
+
+
+def _ip(*words: str) -> None:
+    done = _try(*words)
+    if done.returncode:
+        raise remote.LabError(f'ip {" ".join(words)}: {done.stderr.strip()}')
+
+
+def _try(*words: str) -> 'subprocess.CompletedProcess[str]':
+    return subprocess.run(['ip', *words], check=False, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)

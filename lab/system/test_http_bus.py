@@ -1,0 +1,138 @@
+"""Processes that send to each other over HTTP: calls alone, or all of it, without a broker."""
+import signal
+import unittest
+from concurrent import futures
+
+import kombu
+
+from blockattach.testing import ports
+from blockattach.tests.fixtures import cutting
+from blockattach.tests.fixtures import rabbit
+from blockattach.tests.fixtures import servers
+from blockattach.tests.functional import base
+from lab.system import processes
+
+PROCESS_TOPICS = ('cinder-volume', 'cinder-scheduler')
+
+
+class HttpCase(processes.ProcessesTestCase):
+    """An attach, and what the processes are asked of themselves."""
+
+    def attach(self, volume_id, host):
+        return self.api.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
+            'connector': base.connector(host)}})
+
+    def attach_and_detach(self, volume_id, host='one'):
+        status, made = self.attach(volume_id, host)
+        self.assertEqual(200, status, made)
+        path = f'/attachments/{made["attachment"]["id"]}'
+        self.assertTrue(made['attachment']['connection_info'])
+        self.assertEqual(204, self.api.ask('POST', f'{path}/action', {'os-complete': {}})[0])
+        self.assertEqual(200, self.api.ask('DELETE', path)[0])
+
+    def check_processes(self):
+        status, answer = self.api.ask('PUT', '/os-services/get-log',
+                                      {'prefix': 'blockattach.platform.rpc'})
+        self.assertEqual(200, status)
+        self.assertLessEqual(set(PROCESS_TOPICS),
+                             {one['binary'] for one in answer['log_levels']})
+
+    def restart(self, name, number):
+        """It ends by a signal, and comes back under another address."""
+        ended = self.started.pop(name)
+        ended.send_signal(number)
+        ended.wait(processes.stack.STOP_SECONDS)
+        self.start(name)
+        self.assertTrue(base.wait_for(
+            lambda: processes.SERVES in self.started[name].text(), processes.START_SECONDS))
+
+
+class CallsTest(HttpCase):
+    """``[rpc] calls = http``: an attach does not go by the broker."""
+
+    def bus(self):
+        self.options = super().bus()
+        return {**self.options, ('rpc', 'calls'): 'http'}
+
+    def test_an_attach_does_not_need_the_broker(self):
+        self.begin()
+        volume = self.a_volume(self.api)
+        self.attach_and_detach(volume)
+        # What were sent there is lost.
+        with rabbit.connect(self.options['DEFAULT', 'transport_url']) as connection:
+            prefix = self.options['rpc', 'topic_prefix']
+            for name in (f'{prefix}-volume', f'{prefix}-volume.{processes.HOST}@disks'):
+                kombu.Queue(name, channel=connection.channel()).delete()
+        self.attach_and_detach(volume)
+        self.check_processes()
+
+
+class WithoutBrokerTest(HttpCase):
+    """``transport_url = http://``: a database is the only server."""
+
+    def bus(self):
+        return {('DEFAULT', 'transport_url'): 'http://'}
+
+    def test_it_works_and_comes_back(self):
+        self.begin('control')
+        with self.subTest('a volume is placed, attached and removed'):
+            volume = self.a_volume(self.api)
+            self.attach_and_detach(volume)
+            self.check_processes()
+        for name, number in (('volume', signal.SIGTERM), ('volume', signal.SIGKILL),
+                             ('scheduler', signal.SIGKILL)):
+            with self.subTest('after the end of a process', name=name, number=number):
+                self.restart(name, number)
+                self.attach_and_detach(volume, f'after-{number}')
+                self.assertTrue(self.a_volume(self.api))
+                self.check_processes()
+        with self.subTest('while none is there'):
+            self.started['volume'].send_signal(signal.SIGTERM)
+            self.started.pop('volume').wait(processes.stack.STOP_SECONDS)
+            status, answer = self.attach(volume, 'none')
+            self.assertIn(status, (500, 503, 504), answer)
+        with self.subTest('and again'):
+            self.start('volume')
+            self.assertTrue(base.wait_for(lambda: self.attach(volume, 'again')[0] == 200))
+
+
+class FaultsTest(HttpCase):
+    """The way to the volume manager is cut, and the manager stands still."""
+
+    def bus(self):
+        self.listening = ports.free_port()
+        self.proxy = cutting.CuttingProxy((servers.LOOPBACK, self.listening))
+        self.addCleanup(self.proxy.close)
+        return {('DEFAULT', 'transport_url'): 'http://'}
+
+    def environment(self, name):
+        return {} if name != 'volume' else {
+            'OS_RPC__LISTEN': f'{servers.LOOPBACK}:{self.listening}',
+            'OS_RPC__ADVERTISE': f'{servers.LOOPBACK}:{self.proxy.port}'}
+
+    def test_every_attach_ends_well(self):
+        self.begin()
+        volume = self.a_volume(self.api)
+        self.attach_and_detach(volume)
+        for where in cutting.Where:
+            with self.subTest(where):
+                before = self.proxy.cut
+                self.proxy.arm(where)
+                self.attach_and_detach(volume, f'cut-{where.name}')
+                self.assertEqual(before + 1, self.proxy.cut)
+        with self.subTest('it stands still'), futures.ThreadPoolExecutor(1) as pool:
+            base.pause(self.started['volume'])
+            try:
+                attaching = pool.submit(self.attach_and_detach, volume, 'slow')
+                self.assertTrue(base.wait_for(
+                    lambda: [one['status'] for one in self.api.list('attachments')]
+                    == ['attaching']))
+            finally:
+                self.started['volume'].send_signal(signal.SIGCONT)
+            attaching.result()
+        self.assertEqual([], self.api.list('attachments'))
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,99 @@
+"""Whatever is sent, nothing breaks: schemathesis plays the OpenAPI document against the API.
+
+Of three requests one is the example of the reference, one is any that the document allows, and one
+is wrong in one place or another; most of them name things that exist. Each answer is checked
+against what the document promises.
+"""
+import collections
+import os
+import random
+
+import hypothesis
+from hypothesis import strategies as st
+from schemathesis import checks
+from schemathesis.core import failures as schemathesis_failures
+
+from blockattach.storage.api import routes
+from blockattach.tests.api import base
+from blockattach.tests.fixtures import glance
+from blockattach.tests.fixtures import http
+from blockattach.tests.fixtures import promises as promised
+from blockattach.tests.rules import sources
+from lab.system import documented_requests
+
+ROUNDS = 4
+EXAMPLES = 6
+"""Of each operation, in each round."""
+REFRESH = 40
+"""After so many operations the test looks again what there is."""
+
+
+class SchemathesisTest(base.ApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        images = glance.GlanceStandIn()
+        self.addCleanup(images.close)
+        self.http.close()
+        self.http = http.ApiFixture(options={
+            'glance': {'endpoint_override': images.url, 'num_retries': 0}})
+        self.addCleanup(self.http.close)
+        # What the operations generate now, whatever is in the documentation.
+        self.requests = documented_requests.Requests(
+            sources.load_tool('print_openapi'), self.http,
+            documented_requests.Things(self, images.add(b'an image')))
+        self.answers, self.failures = [], []
+
+    def test_nothing_breaks(self):
+        seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
+        print(f'BLOCKATTACH_TEST_SEED={seed}')
+        chance, rows = random.Random(seed), list(routes.operations())
+        for _ in range(ROUNDS):
+            chance.shuffle(rows)
+            for number, row in enumerate(rows):
+                if number % REFRESH == 0:
+                    self.requests.things.look()
+                self.play(row, chance.randrange(2 ** 32))
+        # Not raised while it is played: it would be tried again, on things that are not the same.
+        self.assertEqual([], self.failures, '\n'.join(self.failures))
+        seen = collections.Counter(status for _, status in self.answers)
+        done = {name for name, status in self.answers if status < 400}
+        print(f'answers by status: {dict(sorted(seen.items()))}')
+        print(f'never done: {sorted({row.name for row in rows} - done)}')
+        self.assertLessEqual({200, 202, 204, 300, 400, 403, 404, 409}, seen.keys())
+        self.assertLessEqual(len(rows) * 3 // 4, len(done))
+
+    def play(self, row, seed):
+        """Some requests to one operation."""
+        @hypothesis.seed(seed)
+        @hypothesis.settings(
+            max_examples=EXAMPLES, deadline=None, database=None, derandomize=False,
+            phases=(hypothesis.Phase.generate,),
+            suppress_health_check=list(hypothesis.HealthCheck))
+        @hypothesis.given(st.data())
+        def ask(data):
+            case = self.requests.draw(data, row)
+            try:
+                response = case.call()
+            except promised.WrongAnswer as wrong:
+                self.failures.append(f'{documented_requests.shown(case)}: {wrong}')
+                return
+            self.answers.append((row.name, response.status_code))
+            self.failures.extend(self.broken(case, response))
+
+        ask()
+
+    def broken(self, case, response):
+        """What of the document an answer does not keep."""
+        promises = [checks.not_a_server_error, checks.status_code_conformance,
+                    checks.content_type_conformance]
+        version = documented_requests.VERSION
+        if case.headers.get(version) in documented_requests.LATEST:
+            # The document says what the latest version answers.
+            promises.append(checks.response_schema_conformance)
+        found = []
+        try:
+            case.validate_response(response, checks=promises)
+        except* schemathesis_failures.Failure as broken:
+            found = [f'{documented_requests.shown(case)}: {one}' for one in broken.exceptions]
+        return found
