@@ -11,8 +11,8 @@ DIRECTIVE = re.compile(r'^\s*\.\. (?:include|literalinclude|image|figure):: (\S+
 DOC = re.compile(r':doc:`(?:[^`<]*<)?([^`>]+)>?`')
 TOCTREE = re.compile(r'^\.\. toctree::\n(?:   :.*\n)*\n((?:   .+\n)+)', re.MULTILINE)
 # In double backticks: a file of this repository, or a dotted name of the package.
-FILE = re.compile(r'``((?:blockattach|tools|doc|etc|releasenotes|\.ci)/[\w./-]+)``')
-DOTTED = re.compile(r'``(blockattach(?:\.\w+)+)``')
+FILE = re.compile(r'``((?:blockattach|lab|tools|doc|etc|releasenotes|\.ci)/[\w./-]+)``')
+DOTTED = re.compile(r'``((?:blockattach|lab)(?:\.\w+)+)``')
 
 # What looks like a place in the repository and is none.
 ELSEWHERE = {
