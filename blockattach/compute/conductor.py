@@ -408,7 +408,7 @@ def _is_refused(execution: work.Work, exc: Exception) -> bool:
         # The next attempt is made without the caller's token, which may have expired.
         return execution.caller.auth_token is None
     if isinstance(exc, errors.ServiceUnreachable):
-        return not execution.is_up(execution.asked)
+        return not execution.is_up(execution.last_host)
     return isinstance(exc, _REFUSALS)
 
 

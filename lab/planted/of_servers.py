@@ -23,7 +23,7 @@ BUGS = (
         'servers that are built together are spawned by their leases', 'P4',
         f'{_FENCING}.test_spawn_all_refuses_stale_server_only'),
     Bug('an_attachment_nobody_knows', 'compute/acts/work.py',
-        '                    doing.tools.attachments.delete(doing.caller, attachment.id)\n'
+        '                    item.tools.attachments.delete(item.caller, attachment.id)\n'
         '                raise errors.ActTakenOver',
         '                    pass\n'
         '                raise errors.ActTakenOver',
@@ -65,12 +65,12 @@ BUGS = (
         'when some of the servers of a request fail, the rest stand', 'P9',
         f'{_TESTS}.test_servers.CreateTest'),
     Bug('the_source_is_not_left', 'compute/acts/moves.py',
-        "                   work.Step('release', doing.release_next),\n",
+        "                   work.Step('release', item.release_next),\n",
         '',
         'after a live migration the attachment of the source is removed', 'P2',
         f'{_TESTS}.test_servers.MovesTest'),
     Bug('a_move_forward_and_back', 'compute/acts/moves.py',
-        "        if doing.noted('address') is not None and _has_moved(doing):\n",
+        "        if item.noted('address') is not None and _has_moved(item):\n",
         '        if False:\n',
         'a live migration whose answer was lost, and that has happened, is finished', 'P4',
         f'{_TESTS}.test_interruptions.InterruptionTest.test_live_migration'),

@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class WentOn(Exception):
-    """Discovery, while undoing an act, that the act has passed its point of no return."""
+    """Raised while an act is undone, if the act has already passed its point of no return."""
 
 
 class Step(NamedTuple):
@@ -75,7 +75,7 @@ class Work:
         self.act = act
         self.caller = caller
         self.store = tools.store.of_act(act)
-        self.asked: str | None = None
+        self.last_host: str | None = None
         """Host whose agent was called last."""
         self.generation = act.generation
         """Generation under which agents are called."""
@@ -88,7 +88,7 @@ class Work:
         generation = self.tools.store.generation(self.act)
         if generation is None:
             raise errors.ActTakenOver(act_id=self.act.id)
-        # The generation changes if an act that shares the server was taken over.
+        # The generation changes if another act on the same server was taken over.
         self.generation = generation
         return generation
 
@@ -132,13 +132,14 @@ class Work:
     def plain_agent(self, host: str | None) -> interface.AgentInterface:
         """Return the client of a host's agent without a lease.
 
-        It serves for calls that change no server or that name their leases; see `agent`.
+        Use this client only for calls that change no server or that contain their leases. For
+        other calls, use `agent`.
 
         :raises HostRefused: the host is None
         """
         if host is None:
             raise errors.HostRefused(reason=f'server {self.act.server_id} has no host')
-        self.asked = host
+        self.last_host = host
         return self.tools.agents.on(host)
 
     def is_up(self, host: str | None) -> bool:
@@ -154,9 +155,9 @@ class Work:
         :raises ActTakenOver: another process has taken the act over. It may not have found the
             new attachment, which is deleted
         """
-        made = self._make(device, connector, key, volume_id)
-        self._keep(device, made, kept_as)
-        return made
+        attachment = self._make(device, connector, key, volume_id)
+        self._keep(device, attachment, kept_as)
+        return attachment
 
     def _make(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
               volume_id: str | None = None) -> storage.Attachment:
@@ -164,8 +165,9 @@ class Work:
             self.caller, volume_id or device.volume_id, self.act.server_id, device.mode.value,
             connector, f'{self.act.id}-{key}')
 
-    def _keep(self, device: records.BlockDevice, made: storage.Attachment, kept_as: str) -> None:
-        for exc in _keep_all([_Connected(self, device, made)], kept_as).values():
+    def _keep(self, device: records.BlockDevice, attachment: storage.Attachment,
+              kept_as: str) -> None:
+        for exc in _keep_all([_Connected(self, device, attachment)], kept_as).values():
             raise exc
 
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
@@ -205,7 +207,7 @@ class Work:
             self.release_next()
 
     def release_unknown(self, volume_id: str | None) -> None:
-        """Delete the unrecorded attachments of the server, which remain after a lost answer.
+        """Delete the unrecorded attachments of the server, which remain after a lost response.
 
         :param volume_id: volume of the attachments, or None for all volumes
         :raises ActTakenOver: another process has taken the act over, and may be about to record
@@ -248,7 +250,7 @@ class Work:
 
     def connect(self, connector: Mapping[str, Any],
                 device: records.BlockDevice) -> storage.Attachment:
-        """Connect a host to a volume, which is reserved too if it was not before.
+        """Connect a host to a volume, and reserve the volume if it is not reserved.
 
         :raises ActTakenOver: another process has taken the act over
         """
@@ -332,9 +334,9 @@ class Work:
         if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
 
-    def choose_host(self, without: Iterable[str] = (), wanted: str | None = None) -> str:
+    def choose_host(self, without: Iterable[str] = (), only_host: str | None = None) -> str:
         """Return a host for the server; see `placement.choose_hosts`."""
-        return placement.choose_hosts(self.store, [self.devices], without, wanted)[0]
+        return placement.choose_hosts(self.store, [self.devices], without, only_host)[0]
 
     def noted(self, key: str) -> str | None:
         """Return a note of the act, which outlives a restart, or None."""
@@ -347,32 +349,33 @@ class Work:
                  work=self.act.verb, reason=f'{key}: {value}')
 
 
-def put_all(doings: Sequence[Work], host: str | None,
+def put_all(items: Sequence[Work], host: str | None,
             running: bool = True) -> dict[str, Exception]:
     """Run servers on a host: connect their volumes, spawn them, and complete the attachments.
 
-    :param doings: act of each server, all by the same caller. Several acts require an agent that
+    :param items: act of each server, all by the same caller. Several acts require an agent that
         supports `AgentInterface.spawn_all`
-    :returns: error of each failed server, by server id; its remains must be undone
+    :returns: error of each failed server, by server id. The caller must undo the act of each
+        failed server
     """
-    by_id = {doing.act.server_id: doing for doing in doings}
-    rows = doings[0].tools.store
+    by_id = {item.act.server_id: item for item in items}
+    rows = items[0].tools.store
     failed: dict[str, Exception] = {}
     connected: dict[str, list[_Connected]] = {server_id: [] for server_id in by_id}
     try:
         found = rows.devices(by_id)
         devices = [device for its in found.values() for device in its]
-        connectors = _connectors(doings, host, devices) if devices else {}
+        connectors = _connectors(items, host, devices) if devices else {}
         servers = {server.id: server for server in rows.servers(None, ids=by_id)}
     except Exception as exc:
         return dict.fromkeys(by_id, exc)
-    for server_id, doing in by_id.items():
+    for server_id, item in by_id.items():
         with _noting(failed, server_id):
             if server_id not in servers:
                 raise errors.ServerNotFound(server_id=server_id)
             for device in found[server_id]:
                 connected[server_id].append(_Connected(
-                    doing, device, doing.connect_unkept(connectors[server_id], device)))
+                    item, device, item.connect_unkept(connectors[server_id], device)))
     failed |= _keep_all([one for its in connected.values() for one in its
                          if one.device.attachment_id != one.attachment.id], 'attachment_id')
     guests = [_guest(servers[server_id], (Work.disk(one.device, one.attachment.info)
@@ -387,12 +390,12 @@ def put_all(doings: Sequence[Work], host: str | None,
 class _Connected(NamedTuple):
     """Volume of a server with its connected attachment."""
 
-    doing: Work
+    item: Work
     device: records.BlockDevice
     attachment: storage.Attachment
 
 
-def _keep_all(made: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
+def _keep_all(connected: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
     """Record new attachments in one transaction.
 
     An attachment of an act that another process has taken over is deleted, because that process
@@ -402,19 +405,19 @@ def _keep_all(made: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
     :returns: error of each failed server, by server id
     """
     failed: dict[str, Exception] = {}
-    if not made:
+    if not connected:
         return failed
     try:
-        lost = made[0].doing.tools.store.keep(
-            [(one.doing.act, one.device.id, one.attachment.id) for one in made], kept_as)
+        lost = connected[0].item.tools.store.keep(
+            [(one.item.act, one.device.id, one.attachment.id) for one in connected], kept_as)
     except Exception as exc:
-        return {one.doing.act.server_id: exc for one in made}
-    for doing, _, attachment in made:
-        if doing.act.id in lost:
-            with _noting(failed, doing.act.server_id):
-                if attachment.id not in doing.known():
-                    doing.tools.attachments.delete(doing.caller, attachment.id)
-                raise errors.ActTakenOver(act_id=doing.act.id)
+        return {one.item.act.server_id: exc for one in connected}
+    for item, _, attachment in connected:
+        if item.act.id in lost:
+            with _noting(failed, item.act.server_id):
+                if attachment.id not in item.known():
+                    item.tools.attachments.delete(item.caller, attachment.id)
+                raise errors.ActTakenOver(act_id=item.act.id)
     return failed
 
 
@@ -423,17 +426,17 @@ def _complete_all(connected: Sequence[_Connected]) -> dict[str, Exception]:
     failed: dict[str, Exception] = {}
     if not connected:
         return failed
-    first = connected[0].doing
+    first = connected[0].item
     try:
         unsaid = first.tools.attachments.complete_all(
             first.caller, [one.attachment.id for one in connected])
     except Exception as exc:
-        return {one.doing.act.server_id: exc for one in connected}
-    for doing, device, attachment in connected:
-        with _noting(failed, doing.act.server_id):
+        return {one.item.act.server_id: exc for one in connected}
+    for item, device, attachment in connected:
+        with _noting(failed, item.act.server_id):
             if attachment.id in unsaid:
                 raise unsaid[attachment.id]
-            doing.note_attached(device)
+            item.note_attached(device)
     return failed
 
 
@@ -442,29 +445,29 @@ def _guest(server: records.Server, disks: Iterable[base.Disk]) -> dict[str, Any]
         server.id, server.name, server.flavor.vcpus, server.flavor.memory_mb, tuple(disks)))
 
 
-def _connectors(doings: Sequence[Work], host: str | None,
+def _connectors(items: Sequence[Work], host: str | None,
                 devices: Iterable[records.BlockDevice]) -> Mapping[str, Mapping[str, Any]]:
     """Return the connector properties of a host for servers with these volumes, by server id."""
-    first, ids = doings[0], [doing.act.server_id for doing in doings]
+    first, ids = items[0], [item.act.server_id for item in items]
     _check_modes(first.tools.store, host, devices)
     if len(ids) == 1:
         return {ids[0]: first.plain_agent(host).connector(first.caller, ids[0])}
     return first.plain_agent(host).connectors(first.caller, ids)
 
 
-def _spawn(doings: Mapping[str, Work], host: str | None,
+def _spawn(items: Mapping[str, Work], host: str | None,
            guests: Sequence[Mapping[str, Any]], running: bool) -> dict[str, Exception]:
     """Spawn guests on a host. Return the error of each failed server, by server id."""
-    doing = doings[guests[0]['server_id']]
+    item = items[guests[0]['server_id']]
     try:
         if len(guests) == 1:
-            doing.spawn(host, guests[0], running)
+            item.spawn(host, guests[0], running)
             return {}
         # Any error of a server leads to undoing its act.
         return {server_id: errors.HostRefused(reason=text)
-                for server_id, text in doing.plain_agent(host).spawn_all(
-                    doing.caller, guests, {one.act.server_id: one.generation
-                                           for one in doings.values()}).items()}
+                for server_id, text in item.plain_agent(host).spawn_all(
+                    item.caller, guests, {one.act.server_id: one.generation
+                                          for one in items.values()}).items()}
     except Exception as exc:
         return {guest['server_id']: exc for guest in guests}
 

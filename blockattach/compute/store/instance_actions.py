@@ -66,15 +66,15 @@ def remove(connected: sa.Connection, server_id: str) -> None:
     connected.execute(_actions.delete().where(_actions.c.server_id == server_id))
 
 
-def find(connected: sa.Connection, server_id: str, wanted: Wanted) -> list[records.Action]:
+def find(connected: sa.Connection, server_id: str, filters: Wanted) -> list[records.Action]:
     """Return the actions of a server that pass the filter, newest first."""
     query = sa.select(_actions).where(_actions.c.server_id == server_id).order_by(
-        _actions.c.number.desc()).limit(wanted.limit)
+        _actions.c.number.desc()).limit(filters.limit)
     for column, compared, value in (
-            (_actions.c.request_id, operator.eq, wanted.request_id),
-            (_actions.c.number, operator.lt, wanted.before),
-            (_actions.c.updated_at, operator.ge, wanted.since),
-            (_actions.c.updated_at, operator.le, wanted.until)):
+            (_actions.c.request_id, operator.eq, filters.request_id),
+            (_actions.c.number, operator.lt, filters.before),
+            (_actions.c.updated_at, operator.ge, filters.since),
+            (_actions.c.updated_at, operator.le, filters.until)):
         if value is not None:
             query = query.where(compared(column, value))
     return [records.Action(**row._mapping) for row in connected.execute(query)]

@@ -268,8 +268,8 @@ class Store:
     def _begin(self, connected: sa.Connection, act: records.Act, server_ids: Iterable[str],
                owner: str, lease_seconds: float, generation: int = 1) -> list[records.Act]:
         now, finishing = self._clock.utcnow(), lifecycle.VERBS[act.verb].finishes
-        made = [records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
-                            finishing, _lease(owner), generation) for server_id in server_ids]
+        begun = [records.Act(str(uuid.uuid4()), server_id, act.verb, act.arguments, act.caller,
+                             finishing, _lease(owner), generation) for server_id in server_ids]
         # Read the time once: some drivers insert rows with an SQL expression one by one.
         deadline = connected.execute(sa.select(db_clock.now(lease_seconds))).scalar_one()
         same = {'verb': act.verb, 'arguments': json.dumps(act.arguments),
@@ -277,9 +277,9 @@ class Store:
                 'created_at': now, 'deadline': deadline}
         connected.execute(_acts.insert(), [
             {'id': one.id, 'server_id': one.server_id, 'owner': one.lease, **same}
-            for one in made])
-        instance_actions.begin(connected, made, now)
-        return made
+            for one in begun])
+        instance_actions.begin(connected, begun, now)
+        return begun
 
     def withdraw(self, act: records.Act, device_id: str) -> None:
         """Delete an act that failed before the response, so that the caller receives the error.
@@ -293,10 +293,10 @@ class Store:
             connected.execute(_devices.delete().where(_devices.c.id == device_id))
             instance_actions.withdraw(connected, act)
 
-    def actions(self, server_id: str, wanted: instance_actions.Wanted) -> list[records.Action]:
+    def actions(self, server_id: str, filters: instance_actions.Wanted) -> list[records.Action]:
         """Return the actions of a server that pass the filter, newest first."""
         with self._engine.connect() as connected:
-            return instance_actions.find(connected, server_id, wanted)
+            return instance_actions.find(connected, server_id, filters)
 
     def notes(self, act_id: str) -> dict[str, Any]:
         """Return the notes of an act, which outlive a restart."""
