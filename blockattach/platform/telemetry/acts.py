@@ -190,9 +190,9 @@ class Telemetry:
         """Count a pool rejected by a filter."""
         self._count(metrics.SCHEDULER_REFUSALS, by)
 
-    def drift(self, drift: metrics.Drift, found: int = 0, repaired: int = 0) -> None:
+    def drift(self, drift: metrics.Drift, detected: int = 0, repaired: int = 0) -> None:
         """Count differences that were found or repaired."""
-        self._count(metrics.DRIFT_FOUND, drift, amount=found)
+        self._count(metrics.DRIFT_FOUND, drift, amount=detected)
         self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
     def image_cache(self, backend: str, result: metrics.CacheResult) -> None:

@@ -87,7 +87,7 @@ class Expirer:
                 if failures == _FAILURES:
                     break
         waits.forget(self._database, self._limits, _NOTED)
-        self._telemetry.drift('abandoned', found=len(abandoned))
+        self._telemetry.drift('abandoned', detected=len(abandoned))
         ended = sum(self._is_ended(row) for row in abandoned)
         self._telemetry.drift('abandoned', repaired=ended)
         return ended

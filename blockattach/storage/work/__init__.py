@@ -1,1 +1,1 @@
-"""Every asynchronous act: what managers declare of it, and what runs and recovers it."""
+"""Asynchronous work: its declaration by managers, its execution, and its recovery."""

@@ -1,8 +1,9 @@
-"""Finds acts that no process does any more, and goes on with them: the one reconciler.
+"""Recovery of work that no process executes any more, as the only reconciler of a process.
 
-Runs in the background at start and then periodically. Each act is a row, in the table of work or
-one of its own (`Source`). Everything done here repeats a verb that may be repeated at any time. An
-operator may end work instead, where its verb says how (`cancel`).
+Recovery runs in the background, at the start of the process and then periodically. Each work item
+is a row, either in the table of work or in another table (`Source`). Recovery only repeats
+operations that are idempotent. An operator can end work instead if its verb allows this
+(`cancel`).
 """
 import datetime
 import threading
@@ -36,14 +37,17 @@ _MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
 
 
 class Busy(Exception):
-    """A thread of this process works there now: the act is tried again later."""
+    """Raised if a thread of this process works on the resource. The case is retried later."""
 
 
 class Case(NamedTuple):
-    """Something that is not as it should be.
+    """Difference between the intended and the actual state, with its repair.
 
-    ``said`` is what differs, ``remedy`` what ``act`` does about it; each in a few words. An act
-    that returns False leaves it to the process at work there; see also `Busy`.
+    :ivar said: description of the difference, in a few words
+    :ivar remedy: description of the repair, in a few words
+    :ivar act: repairs the difference. The function returns False if it leaves the repair to
+        another process or thread that works on the resource. It may raise `Busy` for the same
+        reason
     """
 
     drift: metrics.Drift
@@ -56,14 +60,15 @@ class Case(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A table whose rows are acts.
+    """Table whose rows are work items.
 
-    :ivar due: those whose deadline has passed. At start, when it is called with ``owner`` and
-        ``shared``, also what no other process instance than ``owner`` does: where ``shared``,
-        others run that do the same, and only what its own earlier instances had begun counts
-    :ivar case: what is done about one
-    :ivar settle_seconds: how long after the start a call may still come that goes on with what
-        was begun before; callers send it again to the next process that serves
+    :ivar due: returns the items whose deadline has passed. At the start of a process, ``owner``
+        is its process instance, and items that earlier instances left are returned before their
+        deadline too. If ``shared`` is true, other processes do the same work, and only items of
+        earlier instances of the same service count as left
+    :ivar case: returns the case that resumes an item
+    :ivar settle_seconds: seconds after the start before items are resumed that earlier instances
+        left. Until then, a caller may repeat its call to this process, which continues the item
     """
 
     due: Callable[..., Sequence[Any]]
@@ -74,27 +79,28 @@ class Source(NamedTuple):
 def of_work(database: storage_db.Database, running: runner.Runner,
             unserved: Callable[[], Sequence[str]] = tuple,
             portable: Container[str] = ()) -> Source:
-    """The table of work, as far as the runner's ``host@backend`` or schedulers do it.
+    """Return the source of the work items that a runner can execute.
 
-    :param unserved: other ``host@backend`` whose overdue work it does
-    :param portable: as far as its name is one of these
+    :param unserved: returns other ``host@backend`` whose overdue work is resumed too
+    :param portable: names (``noun.verb``) of the work that may be resumed for these hosts
     """
     def due(**start: Any) -> list[records.Work]:
-        found = work.due(database, running.host, **start)
+        items = work.due(database, running.host, **start)
         for host in unserved():
-            found += [one for one in work.due(database, host) if one.claim.name in portable]
-        return [one for one in found if running.knows(one)]
+            items += [item for item in work.due(database, host) if item.claim.name in portable]
+        return [item for item in items if running.knows(item)]
 
-    def case(found: records.Work) -> Case:
-        return Case('volume', f'{found.claim.name} has not finished and its deadline has passed',
-                    'resume the work', lambda: running.resume(found),
-                    found.resource_id.partition('@')[0])
+    def case(item: records.Work) -> Case:
+        # The resource of a cleanup is named ``volume_id@pool``.
+        return Case('volume', f'{item.claim.name} has not finished and its deadline has passed',
+                    'resume the work', lambda: running.resume(item),
+                    item.resource_id.partition('@')[0])
 
     return Source(due, case)
 
 
 def outcome(case: Case) -> str:
-    """Act on a case; how it ended, in a few words: `REPAIRED` is one of them."""
+    """Repair a case, and return the outcome: `REPAIRED`, `CONFLICT`, or a text with the error."""
     try:
         return CONFLICT if case.act() is False else REPAIRED
     except Busy:
@@ -109,19 +115,23 @@ def outcome(case: Case) -> str:
 
 
 def one_by_one(cases: Sequence[Case]) -> list[str]:
-    """Act on each; how each ended."""
+    """Repair cases one after the other, and return the outcome of each."""
     return [outcome(case) for case in cases]
 
 
 class Recovery:
-    """The interrupted acts of one process instance's ``host@backend``, or of schedulers."""
+    """Recovery of interrupted work for one ``host@backend`` or for schedulers.
+
+    Orphans are work items that earlier process instances left.
+    """
 
     def __init__(self, sources: Sequence[Source], owner: str,
                  each: Callable[[Sequence[Case]], list[str]] = one_by_one,
                  monotonic: Callable[[], float] = lambda: 0.0) -> None:
         """
-        :param owner: names the process instance
-        :param each: acts on cases; returns how each ended
+        :param owner: name of the process instance
+        :param each: repairs cases, and returns the outcome of each
+        :param monotonic: returns the time in seconds, from which the settle time is counted
         """
         self._sources = sources
         self._owner = owner
@@ -131,16 +141,16 @@ class Recovery:
         self._orphans: list[dict[str, Any]] = [{} for _ in sources]
 
     def remember(self, shared: bool = False) -> None:
-        """Note what earlier process instances have begun; before anything new is taken on.
+        """Record the orphans. This must be called before the process accepts new work.
 
-        :param shared: others run that serve this backend: theirs are left to them
+        :param shared: True if other processes do the same work. Their items are no orphans
         """
         self._orphans = [{row.id: row for row in source.due(owner=self._owner, shared=shared)}
                          for source in self._sources]
         self._began = self._monotonic()
 
     def cases(self) -> list[Case]:
-        """What is to be resumed now: what is overdue, and the orphans."""
+        """Return the cases to repair now: overdue items, and orphans after the settle time."""
         found = []
         for source, orphans in zip(self._sources, self._orphans, strict=True):
             for row in source.due():
@@ -153,7 +163,11 @@ class Recovery:
 
     @staticmethod
     def _once(orphans: dict[str, Any], name: str, case: Case) -> Case:
-        """An orphan is one until its act was done, or another process has gone on with it."""
+        """Return the case of an orphan, whose repair removes it from the orphans.
+
+        An orphan is kept for the next pass if its repair fails or raises `Busy`. It is removed if
+        another process has continued the work.
+        """
         def act() -> bool | None:
             try:
                 done = case.act()
@@ -166,19 +180,20 @@ class Recovery:
         return case._replace(act=act)
 
     def look(self) -> int:
-        """Resume all; how many."""
+        """Repair all cases that are due, and return the number of repaired cases."""
         return self._each(self.cases()).count(REPAIRED)
 
 
 class Repairer:
-    """A few threads for repairs, and what they have repaired since the process began."""
+    """Threads for repairs, with the counts of repairs since the start of the process."""
 
     def __init__(self, pool: futures.Executor, telemetry: acts.Telemetry | None = None,
                  clock: clocks.Clock | None = None,
                  volumes: futures.Executor | None = None) -> None:
         """
-        :param volumes: threads for making and removing volumes, which may take minutes: nothing
-            else waits for them. None: the same ones
+        :param pool: threads for all other repairs
+        :param volumes: threads for work on volumes and snapshots. Such work may take minutes, and
+            other repairs do not wait for it. None to use ``pool``
         """
         self.pool = pool
         self._volumes = volumes or pool
@@ -189,9 +204,9 @@ class Repairer:
         self._last: tuple[str, datetime.datetime] | None = None
 
     def each(self, cases: Sequence[Case]) -> list[str]:
-        """Act on each case; how each ended.
+        """Repair cases in parallel, and return the outcome of each.
 
-        What concerns one pair is done one after the other, in one thread.
+        Cases of the same volume and initiator are repaired one after the other.
         """
         pairs: dict[object, list[Case]] = {}
         for case in cases:
@@ -200,28 +215,32 @@ class Repairer:
         begun = [(self._volumes if pair[0].drift == 'volume' else self.pool).submit(
             one_by_one, pair) for pair in pairs.values()]
         for drift in metrics.DRIFTS:
-            # A series that began at one would show no increase.
+            # Create the series with zero. Otherwise rates would miss the first difference,
+            # because the series would begin at 1.
             self._telemetry.drift(drift)
         outcomes = {id(case): outcome for pair, running in zip(pairs.values(), begun, strict=True)
                     for case, outcome in zip(pair, running.result(), strict=True)}
         return [self._counted(case, outcomes[id(case)]) for case in cases]
 
     def summary(self) -> records.Reconciled:
-        """What was repaired since the process began."""
+        """Return the counts of repairs since the start of the process, and the last repair."""
         with self._guard:
             last, at = self._last or (None, None)
             return records.Reconciled(dict(self._repaired), last, at)
 
     def stop(self) -> None:
-        """End the threads after what they are doing; pairs that were enqueued are converged."""
+        """Stop the threads after their current repair.
+
+        Queued repairs of volumes are cancelled. All other queued repairs are still done.
+        """
         self.pool.shutdown(wait=True)
         self._volumes.shutdown(wait=True, cancel_futures=True)
 
     def _counted(self, case: Case, outcome: str) -> str:
-        """What is at work elsewhere is no drift."""
+        """Count a case, unless another process works on the resource: that is no drift."""
         if outcome == CONFLICT:
             return outcome
-        self._telemetry.drift(case.drift, found=1, repaired=int(outcome == REPAIRED))
+        self._telemetry.drift(case.drift, detected=1, repaired=int(outcome == REPAIRED))
         if outcome == REPAIRED:
             with self._guard:
                 self._repaired[case.drift] += 1
@@ -229,16 +248,18 @@ class Repairer:
         return outcome
 
 
-def cancel(database: storage_db.Database, known: Mapping[str, verbs.Verb],
+def cancel(database: storage_db.Database, verbs_by_name: Mapping[str, verbs.Verb],
            work_id: str) -> records.Work:
-    """End work that no process has, without doing it; returns what it was.
+    """Cancel work that no process executes, and return the work item.
 
-    :param known: the verbs by name
-    :raises WorkNotFound: there is no such work, or it has ended
-    :raises Conflict: it cannot be cancelled, or not now
+    A process whose deadline has passed does not count.
+
+    :param verbs_by_name: verbs by ``noun.verb``
+    :raises WorkNotFound: the work does not exist or has ended
+    :raises Conflict: work of this kind cannot be cancelled, or a process executes the work
     """
     found = work.get(database, work_id)
-    verb = known.get(found.claim.name)
+    verb = verbs_by_name.get(found.claim.name)
     if verb is None or (verb.cancel is None and verb.ends is None):
         raise errors.Conflict(
             reason=f'cannot cancel {found.claim.name}: work of this kind cannot be cancelled')

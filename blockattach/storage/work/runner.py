@@ -1,4 +1,4 @@
-"""Runs claimed work in threads, renews it while it runs, hands over what it has not ended."""
+"""Execution of claimed work in threads, with renewal of deadlines and handover at shutdown."""
 import threading
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class Runner:
-    """The work of one process instance for one ``host@backend``, or as a scheduler."""
+    """Executor of the work of one process instance, for one ``host@backend`` or as a scheduler."""
 
     def __init__(self, database: storage_db.Database, actors: Iterable[object], host: str | None,
                  owner: str, seconds: Callable[[str], float],
@@ -32,13 +32,16 @@ class Runner:
                  stopping: Callable[[], None] = lambda: None,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
-        :param actors: have the verbs
-        :param owner: names the process instance
-        :param seconds: the value of the option that a verb's deadline names
-        :param pool: for what goes on after an answer
-        :param afterwards: called when a piece of work has ended
-        :param slow: for acts that take long (`verbs.TakesLong`); None: they are waited for
-        :param stopping: called before what was begun is waited for in the end
+        :param actors: objects whose methods are declared with `verbs.work`
+        :param host: the ``host@backend``; None for a scheduler
+        :param owner: name of the process instance
+        :param seconds: returns the value in seconds of an option. `verbs.Verb.deadline` is the
+            name of the option
+        :param pool: threads for work that a message requests; None if there are no messages
+        :param afterwards: called when a work item has ended or was interrupted
+        :param slow: threads for work that takes long (`verbs.TakesLong`); None to execute such
+            work in the calling thread
+        :param stopping: called at shutdown, before running work is waited for
         """
         self.owner = owner
         self.host = host
@@ -57,8 +60,12 @@ class Runner:
 
     def accept(self, caller: context.RequestContext, noun: str, verb: str, resource_id: str,
                generation: int) -> bool:
-        """Take work on that a message asks for, and do it soon; False: it has moved on, or
-        another process has it. A repeat of the message changes nothing.
+        """Claim work that a message requests, and submit it to the threads.
+
+        A repeated message changes nothing.
+
+        :returns: False if the work has changed since the message was sent, or if another process
+            has claimed it
         """
         claim = records.Claim(noun, resource_id, verb, generation, self.owner)
         if claim.name not in self._verbs:
@@ -74,34 +81,41 @@ class Runner:
                 raise
         return True
 
-    def knows(self, found: records.Work) -> bool:
-        """Whether it can do such work."""
-        return found.claim.name in self._verbs
+    def knows(self, item: records.Work) -> bool:
+        """Return True if one of the actors has the verb of a work item."""
+        return item.claim.name in self._verbs
 
-    def resume(self, found: records.Work) -> bool:
-        """Go on with work that was found, and wait for its end; False: another one does."""
-        if (claim := found.claim._replace(owner=self.owner)) in self.held():
+    def resume(self, item: records.Work) -> bool:
+        """Take over a work item, and execute it in the calling thread.
+
+        :returns: False if this process already executes the work item, or if the item has changed
+            since it was read
+        """
+        if (claim := item.claim._replace(owner=self.owner)) in self.held():
             return False
-        if not work.take(self._database, found, self.owner, self._deadline(claim)):
+        if not work.take(self._database, item, self.owner, self._deadline(claim)):
             return False
-        LOG.warning('Resuming interrupted work%s', _fields(claim, owner=found.owner))
+        LOG.warning('Resuming interrupted work%s', _fields(claim, owner=item.owner))
         if self._hold(claim):
-            self._run(context.admin_context(project_id=found.project_id,
-                                            request_id=found.request_id), claim)
+            self._run(context.admin_context(project_id=item.project_id,
+                                            request_id=item.request_id), claim)
         return True
 
     def held(self) -> list[records.Claim]:
-        """What it has and has not ended."""
+        """Return the claims of the work that this process has accepted and not yet ended."""
         with self._guard:
             return list(self._held)
 
     def renew(self) -> None:
-        """Put off the deadlines of what it has; to be called more often than they pass."""
+        """Extend the deadlines of the accepted work.
+
+        This must be called at shorter intervals than the shortest deadline.
+        """
         for claim in self.held():
             work.renew(self._database, claim, self._deadline(claim))
 
     def stop(self) -> None:
-        """Finish what was begun; the rest is left to others."""
+        """Finish the running work, and hand over the work that has not started."""
         self._ends = True
         self._stopping()
         for pool in (self._pool, self._slow):
@@ -110,8 +124,9 @@ class Runner:
         self.leave()
 
     def leave(self) -> None:
-        """Let others go on at once with what it has. What cannot be handed over is found at its
-        deadline.
+        """Hand over the work of this process, so that other processes resume it at once.
+
+        If the database is not available, other processes resume the work after its deadline.
         """
         try:
             number = work.hand_over(self._database, self.owner)
@@ -138,26 +153,27 @@ class Runner:
 
     def _run(self, caller: context.RequestContext, claim: records.Claim,
              rest: Callable[[], object] | None = None) -> None:
+        """Execute claimed work, and then any further work whose claim it returns.
+
+        :param rest: remaining part of work that takes long; None to execute the method of the verb
         """
-        :param rest: what is left of an act that takes long
-        """
-        # Log lines of this thread name the request that asked for the work; it has been answered,
-        # and no caller waits.
+        # Log lines of this thread name the request that started the work. The deadline of the
+        # request does not apply, because its response was already sent.
         caller.update_store()
         caller.deadline = None
         goes_on, more = False, None
         try:
             if rest is not None and self._ends:
-                # A thread was freed by an act that has ended for the same reason.
+                # A slow thread became free at shutdown, because the work before was interrupted.
                 raise verbs.Left('the process stops')
-            found = self._act(caller, claim, rest)
-            if isinstance(found, verbs.TakesLong) and self._slow is not None:
-                self._slow.submit(self._run, caller, claim, found.rest)
+            result = self._act(caller, claim, rest)
+            if isinstance(result, verbs.TakesLong) and self._slow is not None:
+                self._slow.submit(self._run, caller, claim, result.rest)
                 goes_on = True
-            elif isinstance(found, verbs.TakesLong):
-                found = self._act(caller, claim, found.rest)
-            if isinstance(found, records.Claim):
-                more = found
+            elif isinstance(result, verbs.TakesLong):
+                result = self._act(caller, claim, result.rest)
+            if isinstance(result, records.Claim):
+                more = result
         except verbs.Left as exc:
             LOG.info('Work left to the next process%s', _fields(claim, reason=exc))
         except Exception as exc:
@@ -174,25 +190,27 @@ class Runner:
 
     def _act(self, caller: context.RequestContext, claim: records.Claim,
              rest: Callable[[], object] | None) -> verbs.TakesLong | records.Claim | None:
-        """
-        :returns: what is left to do of an act that takes long, or the claim of what comes next
+        """Execute the method of a verb or its remaining part, and end the work.
+
+        :returns: remaining part of work that takes long, or the claim of further work on the
+            resource; None if there is neither
         """
         actor, verb = self._verbs[claim.name]
-        made: object = None
+        result: object = None
         more: object = None
         try:
             with self._telemetry.work(verb.name, caller.traceparent):
                 failpoints.point(f'work.{verb.name}.before')
-                made = getattr(actor, verb.method)(caller, claim) if rest is None else rest()
-                if isinstance(made, verbs.TakesLong):
-                    return made
+                result = getattr(actor, verb.method)(caller, claim) if rest is None else rest()
+                if isinstance(result, verbs.TakesLong):
+                    return result
                 if verb.ends is not None and verb.ends.done is not None:
                     work_ends.finish(self._database, claim)
                 if verb.done is not None:
-                    more = verb.done(actor, claim, made)
+                    more = verb.done(actor, claim, result)
                 failpoints.point(f'work.{verb.name}.after')
         except (errors.StaleGeneration, errors.NotFound) as exc:
-            self._lost(claim, made, exc)
+            self._lost(claim, result, exc)
         except (errors.BackendRefused, verbs.Failed) as exc:
             if verb.failed is None and (verb.ends is None or verb.ends.failed is None):
                 raise
@@ -202,7 +220,7 @@ class Runner:
     def _fail(self, caller: context.RequestContext, claim: records.Claim,
               reason: Exception) -> None:
         actor, verb = self._verbs[claim.name]
-        made = getattr(reason, 'made', None)
+        result = getattr(reason, 'result', None)
         found = work.of_resource(self._database, claim.noun, claim.resource_id)
         text = (reason.message if isinstance(reason, verbs.Failed) else None) or verb.message
         say = messages.of_failure(self._database, found, caller.request_id, text, reason)
@@ -210,17 +228,17 @@ class Runner:
             if verb.failed is None or verb.failed(actor, claim, say) is False:
                 work_ends.fail(self._database, claim, say)
         except (errors.StaleGeneration, errors.NotFound) as exc:
-            self._lost(claim, made, exc)
+            self._lost(claim, result, exc)
             return
         if verb.then is not None:
-            verb.then(actor, caller, claim, made)
+            verb.then(actor, caller, claim, result)
 
-    def _lost(self, claim: records.Claim, made: object, reason: Exception) -> None:
-        """What has moved on is left alone, but for what was made of it here."""
+    def _lost(self, claim: records.Claim, result: object, reason: Exception) -> None:
+        """Log the loss of a claim, and undo what the method has created, if anything."""
         LOG.info('Lost the claim on work%s', _fields(claim, reason=reason))
         actor, verb = self._verbs[claim.name]
-        if made is not None and verb.undo is not None:
-            verb.undo(actor, made)
+        if result is not None and verb.undo is not None:
+            verb.undo(actor, result)
 
     def _interrupt(self, claim: records.Claim, reason: Exception) -> None:
         try:

@@ -1,7 +1,8 @@
-"""What is declared of an act that goes on after the answer: `work`, a mark on a method.
+"""Declaration of asynchronous work by the decorator `work` on a method.
 
-The method does the act on the backend, under a claim (`blockattach.storage.domain.records.Claim`),
-and may be repeated at any time. All else comes with the declaration: see `Verb`.
+The method executes the work on the backend under a claim
+(`blockattach.storage.domain.records.Claim`). It must be idempotent, because the work may be
+repeated at any time. Everything else about the work is declared, see `Verb`.
 """
 import dataclasses
 from collections.abc import Callable
@@ -17,39 +18,44 @@ from blockattach.storage.domain import records
 _MARK = '__work__'
 _Method = TypeVar('_Method', bound=Callable[..., Any])
 Failure = Callable[[Any, records.Claim, work_rows.Say], object]
-"""Given what has the method, moves a resource, ends its work and says so, in one transaction; it
-raises StaleGeneration where the claim has been lost.
+"""Function that changes the resource, ends its work and creates the user message, all in one
+transaction. Its arguments are the actor (the object with the declared method), the claim, and the
+function that creates the message. It raises StaleGeneration if the claim has been lost.
 """
 Done = Callable[[Any, records.Claim, Any], object]
-"""Given what has the method, the claim, and what the method has returned. It may return the claim
-of further work on the resource, which the owner continues with at once.
+"""Function that is called after the method has returned. Its arguments are the actor, the claim,
+and the result of the method. It may return the claim of further work on the resource, which the
+owner then executes at once.
 """
 
 
 class Failed(Exception):
-    """The act will not succeed, and nothing of it is there; also any BackendRefused says so.
+    """Raised if the work cannot succeed and has left nothing behind on the backend.
 
-    :ivar made: what the method would have returned
-    :ivar message: to the user, in the place of the verb's own
+    A BackendRefused error has the same meaning.
+
+    :ivar result: the result that the method would have returned
+    :ivar message: user message that replaces the message of the verb; None to keep the latter
     """
 
-    def __init__(self, reason: str, made: object = None,
+    def __init__(self, reason: str, result: object = None,
                  message: messages.Text | None = None) -> None:
         super().__init__(reason)
-        self.made = made
+        self.result = result
         self.message = message
 
 
 class Left(Exception):
-    """This process ends before the act: the next one does it."""
+    """Raised if the process stops before the work has ended. The next process resumes the work."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakesLong:
-    """Returned by a method instead of what it makes: the act may go on for minutes or hours, and
-    nothing shall wait for it.
+    """Value that a method returns instead of its result if the work may take minutes or hours.
 
-    :ivar rest: does the act, and returns what it has made
+    The runner executes such work in separate threads, so that no other work waits for it.
+
+    :ivar rest: executes the remaining part of the work, and returns the result of the method
     """
 
     rest: Callable[[], object]
@@ -57,25 +63,30 @@ class TakesLong:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verb:
-    """One act.
+    """Declaration of one kind of work.
 
-    :ivar name: ``noun.verb``; also in metrics, and in the failpoints ``work.NAME.before`` and
-        ``.after``
-    :ivar method: of what has it
-    :ivar deadline: the option that says for how many seconds an attempt that does not say how it
-        ended, or a process that sends no heartbeats, is left alone
-    :ivar ends: how the work ends; None: not here, or by ``done`` and ``cancel``
-    :ivar done: called when the method has returned and the work has ended, or ends the work
-    :ivar failed: ends the work after `Failed` in place of ``ends``, unless it returns False.
-        Without both, the work is repeated at the deadline
-    :ivar message: the message to the user then, with the reason
-    :ivar then: called after ``failed`` with what has the method, the caller, the claim and
-        ``made``
-    :ivar undo: called with what has the method and what the method has returned where the claim
-        was lost meanwhile
-    :ivar cancel: ends work that no process has, where that is safe; it raises Conflict elsewhere.
-        None, and no ``ends``: it cannot be cancelled
-    :ivar cancel_message: the message to the user then, written in the same transaction
+    The actor is the object with the declared method.
+
+    :ivar name: ``noun.verb``. Metrics use this name, as do the failpoints ``work.NAME.before`` and
+        ``work.NAME.after``
+    :ivar method: name of the method of the actor
+    :ivar deadline: name of the option with the seconds until other processes may resume the work.
+        They resume it after the deadline if the attempt has not reported its end, or if its
+        process no longer renews the deadline
+    :ivar ends: outcomes of the work in the table of verbs. None if the method hands the work on,
+        or if ``done`` and ``cancel`` end the work
+    :ivar done: called after the method has returned and the work has ended. Without ``ends``, it
+        ends the work itself
+    :ivar failed: ends the work after `Failed` instead of ``ends``, unless it returns False. If
+        both are None, failed work is repeated after its deadline
+    :ivar message: user message of failed work, to which the reason is added
+    :ivar then: called after failed work has ended, with the actor, the caller, the claim and
+        `Failed.result`
+    :ivar undo: called with the actor and the result of the method, if the claim was lost while
+        the method was running
+    :ivar cancel: ends work that no process executes, instead of ``ends``. It raises Conflict if
+        this is not safe. If both are None, the work cannot be cancelled
+    :ivar cancel_message: user message of cancelled work, created in the same transaction
     """
 
     name: str
@@ -92,11 +103,13 @@ class Verb:
 
 
 def work(name: str, ends: bool = True, **more: Any) -> Callable[[_Method], _Method]:
-    """Declare a method to be an act; ``more`` as `Verb` has it.
+    """Declare that a method executes work.
 
-    The method takes the caller's context and the claim.
+    The method is called with the context of the caller and the claim.
 
-    :param ends: False: the method hands the work on, and does not end it
+    :param name: ``noun.verb``
+    :param ends: False if the method hands the work on instead of ending it
+    :param more: other fields of `Verb`
     """
     def declare(method: _Method) -> _Method:
         row = work_verbs.VERBS.get(name) if ends else None
@@ -108,6 +121,6 @@ def work(name: str, ends: bool = True, **more: Any) -> Callable[[_Method], _Meth
 
 
 def declared(actor: type) -> dict[str, Verb]:
-    """The acts of a class, by name."""
+    """Return the declarations of the methods of a class, by ``noun.verb``."""
     return {verb.name: verb for name in dir(actor)
             if (verb := getattr(getattr(actor, name), _MARK, None)) is not None}

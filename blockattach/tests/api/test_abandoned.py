@@ -33,8 +33,8 @@ class Counted(acts.Telemetry):
         super().__init__()
         self.drifts = []
 
-    def drift(self, drift, found=0, repaired=0):
-        self.drifts.append((drift, found, repaired))
+    def drift(self, drift, detected=0, repaired=0):
+        self.drifts.append((drift, detected, repaired))
 
 
 class Case(actions.ActionsTestCase):

@@ -108,10 +108,10 @@ class ActTest(TelemetryTestCase):
             self.assertEqual([(metrics.TRANSACTION, {'kind': 'read'}, 0)], self.seen())
             raise OSError
         self.assertEqual([], self.seen())
-        self.telemetry.drift('grant', found=1)
+        self.telemetry.drift('grant', detected=1)
 
     def test_counters_incremented(self):
-        self.telemetry.drift('grant', found=3, repaired=2)
+        self.telemetry.drift('grant', detected=3, repaired=2)
         self.telemetry.scheduler_retry('room_taken')
         self.telemetry.pool_refused('capacity')
         self.telemetry.database_retry('attachments.move')
