@@ -1,8 +1,11 @@
-"""Asynchronous acts: taken on, renewed, handed over, ended. One statement each, in database time.
+"""Rows of asynchronous work: claim, renewal, handover and end, by single statements.
 
-Where a resource and its work change together, both do in one transaction, the resource first:
-those functions take a connection. The others are a verb of their own. What is under way are the
-rows of `work`, and attachments, whose own rows are their work.
+Deadlines use the time of the database. If a resource and its work change together, both change in
+one transaction, and the row of the resource is locked first. Functions for such transactions have
+a connection as their first argument. The other functions are transactions of their own.
+
+The table of work contains the work on volumes and snapshots. The work on an attachment is part of
+the row of the attachment.
 """
 import datetime
 from collections.abc import Callable
@@ -26,23 +29,24 @@ _attachments = models.attachments
 _volumes = models.volumes
 _State = attachment_lifecycle.State
 VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
-"""What an attachment in a transitional state is in the middle of."""
+"""Verbs of the work on attachments, by the transitional state of the attachment."""
 NOUNS = ('attachment', 'snapshot', 'volume')
-"""What can be worked on."""
+"""Resources that can have work."""
 Say = Callable[[sa.Connection], None]
-"""Writes what the user reads of a failure, in the transaction that ends the work: so no end of the
-process comes between.
+"""Function that creates a user message in the transaction that ends the work, so that a process
+that dies cannot end the work without the message.
 """
 PASSED = -0.001
-"""Seconds until the deadline of work that is due at once. With zero, work would not be due in the
-millisecond in which it was written.
+"""Seconds until the deadline of work that is due at once. With zero, the work would not be due in
+the same millisecond, because a deadline must be earlier than the current time.
 """
 _OF_RESOURCE = (_work.c.noun == statements.value('noun'),
                 _work.c.resource_id == statements.value('resource_id'))
 _OWNED = (*_OF_RESOURCE, _work.c.verb == statements.value('verb'),
           _work.c.generation == statements.value('generation'),
           _work.c.owner == statements.value('owner'))
-# A message of an older generation finds a later one here, or no row.
+# A message of an older generation changes nothing, because the row is gone or has a later
+# generation.
 _CLAIM = statements.Statement(lambda dialect: _work.update().where(
     *_OF_RESOURCE, _work.c.verb == statements.value('verb'),
     sa.or_(_work.c.generation < statements.value('generation'), sa.and_(
@@ -58,9 +62,13 @@ _END_OWNED = statements.Statement(lambda dialect: _work.delete().where(*_OWNED))
 
 
 class Overview(NamedTuple):
-    """All attachments by state; for states that are worked on, the age of the oldest in seconds;
-    and how much work is under way, by noun, verb and whether it is ``waiting``, ``running`` or
-    ``overdue``.
+    """Counts of attachments and of work in progress.
+
+    :ivar attachments: number of live attachments by state
+    :ivar oldest: age in seconds of the oldest attachment with a deadline, by state. The age counts
+        from the last change of the attachment
+    :ivar work: number of work items by noun, verb and phase, which is ``waiting``, ``running`` or
+        ``overdue``
     """
 
     attachments: dict[str, int]
@@ -69,24 +77,25 @@ class Overview(NamedTuple):
 
     @property
     def overdue(self) -> dict[str, int]:
-        """How much work of each noun has passed its deadline."""
-        found = dict.fromkeys(NOUNS, 0)
-        for (noun, _, state), number in self.work.items():
-            found[noun] = found.get(noun, 0) + (number if state == 'overdue' else 0)
-        return found
+        """Number of work items of each noun whose deadline has passed."""
+        counts = dict.fromkeys(NOUNS, 0)
+        for (noun, _, phase), number in self.work.items():
+            counts[noun] = counts.get(noun, 0) + (number if phase == 'overdue' else 0)
+        return counts
 
 
 def silent(connection: sa.Connection) -> None:
-    """No user reads of it."""
+    """Create no user message."""
 
 
 def begin(connection: sa.Connection, database: storage_db.Database, claim: records.Claim,
           seconds: float | datetime.datetime, host: str | None = None, **values: Any) -> None:
-    """Write down work that shall be done, within the transaction that moves its resource.
+    """Insert a work item in the transaction that changes its resource.
 
-    :param seconds: until which others leave it to the owner, or to the process that was sent a
-        message; negative ones are over; or its deadline itself
-    :param host: the ``host@backend`` that shall do it; None: any scheduler
+    :param seconds: seconds until the deadline, or the deadline itself. Until then, other processes
+        leave the work to the owner or to the process that receives the message. Negative seconds
+        are a deadline that has passed
+    :param host: ``host@backend`` that executes the work; None for any scheduler
     :param values: other columns; ``progress`` is a dictionary
     """
     statements.insert(connection, _work, {
@@ -98,24 +107,28 @@ def begin(connection: sa.Connection, database: storage_db.Database, claim: recor
 
 def replace(connection: sa.Connection, database: storage_db.Database, claim: records.Claim,
             seconds: float | datetime.datetime, host: str | None, **values: Any) -> None:
-    """Write work down in the place of earlier work on the same resource, within a transaction."""
+    """Replace the work item of a resource, if any, with a new one.
+
+    The parameters are those of `begin`.
+    """
     _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
     begin(connection, database, claim, seconds, host, **values)
 
 
 def end(connection: sa.Connection, claim: records.Claim) -> None:
-    """The act has ended, within the transaction that says so in its resource.
+    """Delete a work item that has ended, in the transaction that changes its resource.
 
-    :raises StaleGeneration: it is another owner's by now
+    :param claim: the claim; the work of any owner is deleted if its owner is None
+    :raises StaleGeneration: another process owns the work
     """
     if not _end(connection, claim) and claim.owner is not None:
         raise _stale(claim)
 
 
 def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
-    """It will not be done, within the transaction that says so in its resource.
+    """Delete a work item that no manager has, in the transaction that changes its resource.
 
-    :raises StaleGeneration: a manager has it, or it has ended
+    :raises StaleGeneration: a manager has claimed the work, or the work has ended
     """
     if connection.execute(_work.delete().where(
             _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
@@ -125,9 +138,10 @@ def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
 
 def change(connection: sa.Connection, claim: records.Claim, seconds: float | None = None,
            **values: Any) -> None:
-    """Write columns of work whose resource is locked; ``owner`` None stands for any.
+    """Update columns of a work item whose resource is locked.
 
-    :param seconds: until its deadline; None: it stays
+    Only the resource of the claim is used. Its owner and generation are not compared.
+    :param seconds: seconds until the deadline; None to keep the deadline
     """
     if seconds is not None:
         values['deadline'] = clock.now(seconds)
@@ -138,7 +152,11 @@ def change(connection: sa.Connection, claim: records.Claim, seconds: float | Non
 
 def place_again(connection: sa.Connection, claim: records.Claim, seconds: float,
                 progress: dict[str, Any]) -> None:
-    """Let work, whose resource is locked and takes its next generation, be any scheduler's."""
+    """Return a work item to the schedulers, with the next generation of its locked resource.
+
+    :param seconds: seconds until the deadline
+    :param progress: new progress, which replaces the former one
+    """
     change(connection, claim, generation=claim.generation + 1, host=None, owner=None,
            progress=rows.to_json(progress), deadline=clock.now(seconds))
 
@@ -147,17 +165,19 @@ def find(connection: sa.Connection, noun: str, resource_id: str,
          locked: bool = False) -> sa.Row[Any] | None:
     """Return the row of the work on a resource.
 
-    :param locked: whether to lock the row until the transaction ends
+    :param locked: True to lock the row until the transaction ends
+    :returns: the row; None if there is no work on the resource
     """
     query = _work.select().where(_work.c.noun == noun, _work.c.resource_id == resource_id)
     return connection.execute(query.with_for_update() if locked else query).one_or_none()
 
 
 def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) -> sa.Row[Any]:
-    """Return the row of work whose resource is locked.
+    """Return the row of a work item whose resource is locked.
 
-    :param locked: whether to lock the row as well
-    :raises StaleGeneration: there is none, or it is another owner's by now
+    :param claim: the claim; any owner matches if its owner is None
+    :param locked: True to lock the row of the work item as well
+    :raises StaleGeneration: there is no work on the resource, or another process owns it
     """
     row = find(connection, claim.noun, claim.resource_id, locked)
     if row is None or claim.owner not in (None, row.owner):
@@ -166,54 +186,74 @@ def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) 
 
 
 def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """The removal of what may remain of a volume on a pool that it is not on."""
+    """Return the claim on the cleanup of a volume on a pool to which it does not belong.
+
+    :param pool: ``host@backend#pool`` of the remains
+    """
     return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
 
 @storage_db.retried
-def claim(database: storage_db.Database, wanted: records.Claim, host: str | None,
+def claim(database: storage_db.Database, new_claim: records.Claim, host: str | None,
           seconds: float) -> bool:
-    """Take work on by a message, which names the generation; False: it has moved on since, or
-    another process instance has it. A repeat by the same one is taken on again.
+    """Claim work that a message requests, for the owner of the claim.
+
+    A repeated message succeeds again if the same owner has the work.
+
+    :param new_claim: the claim, with the generation of the message
+    :param host: ``host@backend`` that executes the work
+    :param seconds: seconds until the deadline
+    :returns: False if the work has changed since the message was sent, or if another process
+        instance has claimed it
     """
     with database.writer() as connection:
-        return _CLAIM.change(connection, **wanted._asdict(), host=host, seconds=seconds) == 1
+        return _CLAIM.change(connection, **new_claim._asdict(), host=host, seconds=seconds) == 1
 
 
 @storage_db.retried
-def take(database: storage_db.Database, found: records.Work, owner: str,
+def take(database: storage_db.Database, item: records.Work, owner: str,
          seconds: float) -> records.Claim | None:
-    """Go on with work that was found; None: it has changed since.
+    """Take over a work item, unless it has changed since it was read.
 
-    An earlier owner that still runs finds at its end that it has lost it.
+    An earlier owner that is still running loses its claim, and discovers this when it ends the
+    work.
+
+    :param item: the work item as it was read
+    :param seconds: seconds until the new deadline
+    :returns: the claim of the new owner; None if the work item has changed since it was read
     """
     with database.writer(lambda again: again.execute(sa.select(_work.c.id).where(
-            _work.c.id == found.id, _work.c.owner == owner,
-            _work.c.attempts == found.attempts + 1).with_for_update(),
+            _work.c.id == item.id, _work.c.owner == owner,
+            _work.c.attempts == item.attempts + 1).with_for_update(),
             ).first() is not None) as connection:
         done = connection.execute(_work.update().where(
-            _work.c.id == found.id, _work.c.generation == found.generation,
-            _work.c.attempts == found.attempts,
-            # One that was put off since is being done.
-            sa.or_(_work.c.deadline == found.deadline, _work.c.deadline < clock.now()))
-            .values(owner=owner, attempts=found.attempts + 1, deadline=clock.now(seconds)))
+            _work.c.id == item.id, _work.c.generation == item.generation,
+            _work.c.attempts == item.attempts,
+            # A deadline that was extended meanwhile means that the owner is still running.
+            sa.or_(_work.c.deadline == item.deadline, _work.c.deadline < clock.now()))
+            .values(owner=owner, attempts=item.attempts + 1, deadline=clock.now(seconds)))
         if done.rowcount != 1:
             return None
-    return found.claim._replace(owner=owner)
+    return item.claim._replace(owner=owner)
 
 
 @storage_db.retried
 def renew(database: storage_db.Database, held: records.Claim, seconds: float) -> bool:
-    """Put the deadline off while the work runs; False: it was lost."""
+    """Extend the deadline of work in progress.
+
+    :param seconds: seconds until the new deadline
+    :returns: False if another process has taken the work over, or if the work has ended
+    """
     with database.writer() as connection:
         return _RENEW.change(connection, **held._asdict(), seconds=seconds) == 1
 
 
 @storage_db.retried
 def note(database: storage_db.Database, held: records.Claim, **facts: Any) -> None:
-    """Remember how far the work has come, within its progress.
+    """Record the progress of a work item.
 
-    :raises StaleGeneration: it was lost
+    :param facts: entries that are added to the progress
+    :raises StaleGeneration: another process has taken the work over, or the work has ended
     """
     with database.writer() as connection:
         row = read(connection, held)
@@ -224,8 +264,11 @@ def note(database: storage_db.Database, held: records.Claim, **facts: Any) -> No
 
 @storage_db.retried
 def interrupt(database: storage_db.Database, held: records.Claim, error: str) -> None:
-    """An attempt has ended without saying what it has done: no process is at it, and the next one
-    is made at the deadline.
+    """Release the claim on work whose attempt ended with an unknown outcome.
+
+    The deadline is kept, and the work is repeated after it.
+
+    :param error: reason, for operators
     """
     with database.writer() as connection:
         _update(connection, held, owner=None, error=error)
@@ -233,7 +276,10 @@ def interrupt(database: storage_db.Database, held: records.Claim, error: str) ->
 
 @storage_db.retried
 def hand_over(database: storage_db.Database, owner: str) -> int:
-    """Let others go on at once with all that a process instance has; returns how many acts."""
+    """Release all work of a process instance, so that other processes resume it at once.
+
+    :returns: number of released work items
+    """
     with database.writer() as connection:
         return connection.execute(_work.update().where(_work.c.owner == owner).values(
             owner=None, deadline=clock.now(PASSED))).rowcount
@@ -241,14 +287,23 @@ def hand_over(database: storage_db.Database, owner: str) -> int:
 
 @storage_db.retried
 def hasten(database: storage_db.Database, waiting: records.Claim) -> None:
-    """No message was sent of new work: it is found by the next look, not at its deadline."""
+    """Make new work due at once if its message could not be sent.
+
+    The next pass of recovery then finds the work before its original deadline.
+    """
     with database.writer() as connection:
         _update(connection, waiting._replace(owner=None), deadline=clock.now(PASSED))
 
 
 @storage_db.retried
 def forget(database: storage_db.Database, claim: records.Claim, say: Say = silent) -> None:
-    """End work that no resource depends on; that of another owner stays."""
+    """Delete a work item that is independent of the status of its resource.
+
+    Nothing is deleted if another process owns the work. A claim without an owner matches any
+    owner.
+
+    :param say: creates the user message in the same transaction
+    """
     with database.writer() as connection:
         _end(connection, claim)
         say(connection)
@@ -256,11 +311,14 @@ def forget(database: storage_db.Database, claim: records.Claim, say: Say = silen
 
 def due(database: storage_db.Database, host: str | None, owner: str | None = None,
         shared: bool = False) -> list[records.Work]:
-    """Work of one ``host@backend`` (None: of schedulers) whose deadline has passed.
+    """Return work items whose deadline has passed.
 
-    :param owner: at start: the process instance that asks; what no other one has, or another one
-        had, is due too
-    :param shared: others run that do the same: of other instances only earlier ones of its own
+    :param host: ``host@backend`` of the work; None for the work of schedulers
+    :param owner: at the start of a process, its process instance. Work items without an owner or
+        of other process instances are then returned before their deadline too. None while the
+        process is running
+    :param shared: True if other processes do the same work. Before their deadline, only work items
+        without an owner or of earlier instances of the same service are then returned
     """
     is_due: sa.ColumnElement[bool] = _work.c.deadline < clock.now()
     if owner is not None:
@@ -272,9 +330,9 @@ def due(database: storage_db.Database, host: str | None, owner: str | None = Non
 
 
 def get(database: storage_db.Database, work_id: str) -> records.Work:
-    """One row of `work`.
+    """Return a work item by its id.
 
-    :raises WorkNotFound: there is none: it has ended, or there never was one
+    :raises WorkNotFound: the work item has never existed or has ended
     """
     found = _read(database, _work.select().where(_work.c.id == work_id))
     if not found:
@@ -283,16 +341,16 @@ def get(database: storage_db.Database, work_id: str) -> records.Work:
 
 
 def of_resource(database: storage_db.Database, noun: str, resource_id: str) -> records.Work | None:
-    """The work on one resource."""
+    """Return the work item of a resource, or None."""
     found = _read(database, _work.select().where(
         _work.c.noun == noun, _work.c.resource_id == resource_id))
     return found[0] if found else None
 
 
 def list_all(database: storage_db.Database, host: str | None = None) -> list[records.Work]:
-    """All that is under way, attachments included; the oldest first.
+    """Return all work in progress, including that on attachments, oldest first.
 
-    :param host: only that of one ``host@backend``
+    :param host: ``host@backend`` of the work; None for all
     """
     acts = _work.select()
     moves = sa.select(_attachments, _volumes.c.pool).outerjoin(
@@ -304,11 +362,15 @@ def list_all(database: storage_db.Database, host: str | None = None) -> list[rec
         now = connection.execute(sa.select(clock.now())).scalar_one()
         found = [_record(row, now) for row in connection.execute(acts)]
         found += [_attachment(row, now) for row in connection.execute(moves)]
-    return sorted(found, key=lambda one: (one.created_at, one.id))
+    return sorted(found, key=lambda item: (item.created_at, item.id))
 
 
 def overview(database: storage_db.Database) -> Overview:
-    """The present state. Counts come from an index; the rest reads only rows with a deadline."""
+    """Return the current counts.
+
+    The numbers of attachments by state come from an index. The other queries read only rows that
+    have a deadline.
+    """
     counts = sa.select(_attachments.c.state, sa.func.count()).where(
         models.live(_attachments)).group_by(_attachments.c.state)
     since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))
@@ -328,7 +390,10 @@ def overview(database: storage_db.Database) -> Overview:
 
 
 def _update(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
-    """Write columns of work that is this owner's still; of None, that no process has."""
+    """Update columns of a work item if the claim still matches.
+
+    SQLAlchemy renders an owner of None as IS NULL, so that only unclaimed work is updated.
+    """
     connection.execute(_work.update().where(
         _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
         _work.c.generation == claim.generation, _work.c.owner == claim.owner).values(**values))

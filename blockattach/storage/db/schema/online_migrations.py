@@ -1,8 +1,9 @@
-"""What rows must be brought to after the schema was expanded, while every process works; and what
-stands against removing what only older releases need.
+"""Online data migrations, and the checks before the schema is contracted.
 
-Each is done in batches, may be stopped and begun again at any time, and ends by itself: what this
-release writes needs it no more. The next contraction relies on all of them.
+Online data migrations convert rows after the schema was expanded, while all processes are running.
+Each migration runs in batches, and can be interrupted and restarted at any time. It comes to an
+end, because this release writes only rows that need no migration. The next contraction requires
+that all migrations are complete.
 """
 from collections.abc import Callable
 from collections.abc import Collection
@@ -21,14 +22,19 @@ BATCH = 50
 
 
 class Progress(NamedTuple):
-    """Of one batch: how many rows were found, and how many of them are done."""
+    """Numbers of rows that one batch has found and migrated."""
 
     found: int
     done: int
 
 
 class Migration(NamedTuple):
-    """One of them. ``act`` does at most so many rows."""
+    """Online data migration.
+
+    :ivar text: description for operators
+    :ivar remaining: returns the number of rows to migrate
+    :ivar act: migrates one batch of rows, at most as many as its second argument
+    """
 
     name: str
     text: str
@@ -36,8 +42,8 @@ class Migration(NamedTuple):
     act: Callable[[storage_db.Database, int], Progress]
 
 
-# In the order in which they are done. One goes when the contraction that relies on it is a release
-# old.
+# The migrations run in this order. A migration is removed one release after the contraction that
+# requires it.
 MIGRATIONS: tuple[Migration, ...] = (
     Migration('initiator_names', 'Convert initiator names to lower case.',
               initiator_names.remaining,
@@ -46,7 +52,13 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 
 class Result(NamedTuple):
-    """One run: rows found, rows done, rows that remain; and why it failed, if so."""
+    """Result of one run of a migration.
+
+    :ivar found: number of rows that the batches have found
+    :ivar done: number of migrated rows
+    :ivar remaining: number of rows still to migrate
+    :ivar failure: error that ended the run; None on success
+    """
 
     name: str
     found: int
@@ -57,9 +69,9 @@ class Result(NamedTuple):
 
 def run(database: storage_db.Database, most: int | None = None,
         migrations: tuple[Migration, ...] = MIGRATIONS) -> list[Result]:
-    """Do them, one after the other; one that fails does not stop the others.
+    """Run migrations one after the other. A failed migration does not stop the others.
 
-    :param most: how many rows at most, in all
+    :param most: maximum number of rows to migrate in total; None for no limit
     """
     results = []
     for migration in migrations:
@@ -72,17 +84,21 @@ def run(database: storage_db.Database, most: int | None = None,
 
 def remaining(database: storage_db.Database,
               migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
-    """How many rows still need each of them; finished ones are left out."""
+    """Return the number of rows to migrate, by the name of the migration.
+
+    Complete migrations are left out.
+    """
     found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}
 
 
 def hindrances(database: storage_db.Database, down_after: float,
                older: Collection[str]) -> list[str]:
-    """What stands against a contraction, a sentence each.
+    """Return the reasons that prevent a contraction of the schema, as sentences.
 
-    :param down_after: seconds without a heartbeat after which a service is not counted
-    :param older: the names of the releases before this one
+    :param down_after: seconds without a heartbeat after which a service counts as down. Services
+        that are down do not prevent a contraction
+    :param older: names of the earlier releases
     """
     return [f'{number} rows remain for the online data migration {name}, run blockattach-manage '
             'db online_data_migrations'
@@ -90,7 +106,12 @@ def hindrances(database: storage_db.Database, down_after: float,
 
 
 def behind(database: storage_db.Database, down_after: float, older: Collection[str]) -> list[str]:
-    """Services of older releases that prevent it: one sentence, or none."""
+    """Return a sentence that names the running services of earlier releases.
+
+    The parameters are those of `hindrances`.
+
+    :returns: list with one sentence, or an empty list if there are no such services
+    """
     names = services.of_releases(database, down_after, older)
     return ([f'services of an older release are running: {", ".join(names)}'] if names
             else [])
