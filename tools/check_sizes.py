@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Check the sizes that keep the code readable; prints what is too large, exits 1 if anything is.
+"""Check the lengths of files and functions and the numbers of internal imports.
 
-A file that has to be scrolled for minutes, a function that does not fit on a screen, a module that
-leans on everything: each is a sign of two things in one place.
+A very long file, a function that does not fit on a screen, or a module that imports most of the
+project usually has more than one responsibility. The check prints what exceeds a limit, and exits
+with 1 if there is anything.
 
-    tools/check_sizes.py --count             lines of production code here, by package
-    tools/check_sizes.py --count COMMIT      the same of a commit
+    tools/check_sizes.py --count             lines of production code of the checkout, by package
+    tools/check_sizes.py --count COMMIT      lines of production code of a commit
 
-Counted are lines with code, imports among them; blank lines, comments and docstrings are not, and
-neither are tests, what they stand on, and the conformance kits.
+The counted lines are those with code, including imports. Blank lines, comments and docstrings do
+not count. Tests, test support and conformance kits are no production code.
 """
 import argparse
 import ast
@@ -34,8 +35,8 @@ PACKAGES = (PACKAGE, 'blockattachclient', 'blockattach_tempest_plugin')
 FOLDERS = (*PACKAGES, 'lab', 'tools', 'doc/source', 'releasenotes/source', '.ci', 'devstack')
 SUFFIXES = ('.py', '.sh', '.yaml', '.js', '.css', '')
 
-# Lists of everything there is, one line each, and what puts a whole together: builders, fixtures
-# and tests. Splitting them would hide what they show.
+# Modules that list everything of a kind, one line each, and modules that assemble a whole:
+# builders, fixtures and tests. Splitting them would hide the list or the assembly.
 MAY_IMPORT_MORE = ('blockattach/storage/api/resources/volumes/__init__.py',
                    'blockattach/storage/api/routes.py', 'blockattach/storage/api/services.py',
                    'blockattach/compute/api/routes.py', 'blockattach/wiring/options.py',
@@ -46,7 +47,7 @@ MAY_IMPORT_MORE = ('blockattach/storage/api/resources/volumes/__init__.py',
 NO_PRODUCTION = ('tests', 'testing', 'conformance')
 _NO_CODE = frozenset((tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
                       tokenize.DEDENT, tokenize.ENDMARKER))
-# A text that is a statement by itself stands between these: a docstring.
+# A string literal between two of these tokens is a statement of its own, which is a docstring.
 _ENDS = frozenset((tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER))
 
 _SCRIPT_FUNCTION = re.compile(
@@ -55,7 +56,10 @@ _SCRIPT_FUNCTION = re.compile(
 
 
 class Finding(NamedTuple):
-    """One thing that is too large. ``path`` is relative to the root of the checkout."""
+    """File, function or import list that exceeds its limit.
+
+    :ivar path: relative to the root of the checkout
+    """
 
     path: str
     line: int
@@ -66,14 +70,14 @@ class Finding(NamedTuple):
 
 
 def findings(root: pathlib.Path) -> Iterator[Finding]:
-    """What is too large under ``root``, file by file in the order of their names."""
+    """Yield everything under ``root`` that exceeds a limit, by file in the order of names."""
     for path in sources(root):
         name = path.relative_to(root).as_posix()
         yield from check(name, path.read_text(encoding='utf-8'))
 
 
 def sources(root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The files that people write: code, tests, stories, scripts."""
+    """Yield the files that people write: code, tests, documents and scripts."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob('*')):
             hidden = '__pycache__' in path.parts or path.name.startswith('.')
@@ -82,7 +86,7 @@ def sources(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def check(name: str, text: str) -> Iterator[Finding]:
-    """What is too large in one file."""
+    """Yield what exceeds a limit in one file."""
     lines = text.count('\n')
     if lines > FILE_LINES:
         yield Finding(name, 1, f'{lines} lines, at most {FILE_LINES} are allowed')
@@ -103,7 +107,10 @@ def check(name: str, text: str) -> Iterator[Finding]:
 
 
 def _check_script(name: str, text: str) -> Iterator[Finding]:
-    """Functions and methods of JavaScript: their last line is indented as their first one is."""
+    """Yield the functions and methods of a JavaScript file that are too long.
+
+    The last line of a function has the same indentation as its first line.
+    """
     for begin in _SCRIPT_FUNCTION.finditer(text):
         body, end, _ = text[begin.start():].partition(f'\n{begin["indent"]}}}')
         length = body.count('\n') + 2
@@ -114,7 +121,7 @@ def _check_script(name: str, text: str) -> Iterator[Finding]:
 
 
 def internal_imports(tree: ast.Module) -> set[str]:
-    """The modules (or names) of the package that a module imports, wherever it does so."""
+    """Return the modules and names of this project that a module imports anywhere."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and _is_internal(node.module or ''):
@@ -129,7 +136,10 @@ def _is_internal(module: str) -> bool:
 
 
 def code_lines(text: str) -> int:
-    """How many lines of a module have code: no blank ones, comments or docstrings."""
+    """Return the number of lines of a module that have code.
+
+    Blank lines, comments and docstrings do not count.
+    """
     tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline)
               if token.type not in (tokenize.COMMENT, tokenize.NL)]
     lines: set[int] = set()
@@ -145,9 +155,9 @@ def code_lines(text: str) -> int:
 
 
 def production(root: pathlib.Path, commit: str | None) -> Iterator[tuple[str, str]]:
-    """Paths below the package, and texts.
+    """Yield the path below the package and the text of each module.
 
-    :param commit: None: what lies in the checkout
+    :param commit: commit to read; None for the checkout
     """
     if commit is None:
         for path in sorted((root / PACKAGE).rglob('*.py')):
@@ -163,7 +173,10 @@ def production(root: pathlib.Path, commit: str | None) -> Iterator[tuple[str, st
 
 
 def count(files: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Lines of production code by package; a module beside the packages counts for itself."""
+    """Return the number of lines of production code by package.
+
+    A module outside of the packages is counted under its own name.
+    """
     counts: collections.Counter[str] = collections.Counter()
     for path, text in files:
         package = path.partition('/')[0]
@@ -173,7 +186,7 @@ def count(files: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check or count the checkout that this file is in."""
+    """Check the sizes of the checkout of this file, or count its lines."""
     parser = argparse.ArgumentParser(description='Check the sizes of files, functions and imports')
     parser.add_argument('--count', nargs='?', const='', metavar='COMMIT',
                         help='count the lines of production code instead')

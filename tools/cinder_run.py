@@ -1,10 +1,11 @@
-"""Cinder's API, scheduler and volume service in one process, over a bus in memory.
+"""Cinder's API, scheduler and volume service in one process, with an in-memory message bus.
 
     cinder_run.py --config-file FILE
 
-For the tests of moving in, by the interpreter of ``.venv-cinder``; nothing of blockattach is
-imported here. The backend keeps volumes as files, and offers them as Cinder's LVM driver offers
-logical volumes, by Cinder's own driver for tgt: with tgt-admin and tgtadm as ``PATH`` has them.
+The tests of the migration from Cinder run this module with the interpreter of ``.venv-cinder``. It
+imports nothing of blockattach. The backend keeps volumes as files. It exports them with Cinder's
+own tgt driver, as Cinder's LVM driver exports logical volumes, using the tgt-admin and tgtadm that
+are found in ``PATH``.
 """
 import os
 import pathlib
@@ -20,8 +21,8 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service as services
 
-# It patches the standard library when it is imported, so it is imported first, and all that comes
-# earlier in the alphabet is taken from it.
+# The import of `cinder.cmd.volume` monkey-patches the standard library, so it must be the first
+# import. Modules that would be sorted before it are read from its attributes.
 service = command.service
 
 GIB = 2 ** 30
@@ -31,7 +32,7 @@ CONF.register_opts(OPTIONS, group=configuration.SHARED_CONF_GROUP)
 
 
 class FileDriver(driver.VolumeDriver):
-    """Sparse files; a snapshot is a file beside its volume."""
+    """Driver that keeps volumes as sparse files, and snapshots as files next to them."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -61,8 +62,8 @@ class FileDriver(driver.VolumeDriver):
         self._path(snapshot).unlink(missing_ok=True)
 
     def create_export(self, context: Any, volume: Any, connector: Any) -> dict[str, Any]:
-        made = self.target_driver.create_export(context, volume, str(self._path(volume)))
-        return {'provider_location': made['location'], 'provider_auth': made['auth']}
+        export = self.target_driver.create_export(context, volume, str(self._path(volume)))
+        return {'provider_location': export['location'], 'provider_auth': export['auth']}
 
     def ensure_export(self, context: Any, volume: Any) -> None:
         self.target_driver.ensure_export(context, volume, str(self._path(volume)))
@@ -94,22 +95,23 @@ class FileDriver(driver.VolumeDriver):
 
 
 def main() -> None:
-    """Serve until a signal ends it."""
+    """Serve until a signal stops the process."""
     command.objects.register_all()
     CONF(sys.argv[1:], project='cinder')
     command.config.set_middleware_defaults()
     log.setup(CONF, 'cinder')
-    # What needs rights is done here, by whom has begun us.
+    # Privileged commands run in this process, under the account of the caller, because there is
+    # no privsep daemon.
     sys_admin_pctxt.set_client_mode(False)
     service.rpc.init(CONF)
     service.coordination.COORDINATOR.start()
     [backend] = CONF.enabled_backends
     launcher = services.ServiceLauncher(CONF)
-    for made in (service.Service.create(binary='cinder-scheduler'),
-                 service.Service.create(binary='cinder-volume', service_name=backend,
-                                        host=f'{CONF.host}@{backend}', coordination=True),
-                 service.WSGIService('osapi_volume')):
-        launcher.launch_service(made)
+    for server in (service.Service.create(binary='cinder-scheduler'),
+                   service.Service.create(binary='cinder-volume', service_name=backend,
+                                          host=f'{CONF.host}@{backend}', coordination=True),
+                   service.WSGIService('osapi_volume')):
+        launcher.launch_service(server)
     launcher.wait()
 
 

@@ -1,8 +1,8 @@
-"""What a cloud of `tools/devcloud` has in Keystone: a domain with its people, and its region.
+"""Resources of a cloud of `tools/devcloud` in Keystone: a domain with its users, and a region.
 
-Both are named after the cloud, so that whatever else is in that Keystone is neither used nor
-touched. The public endpoint of the block-storage service is the first API, the internal one the
-second.
+Domain and region are named after the cloud, so that other resources of the Keystone are neither
+used nor changed. The public endpoint of the block-storage service is the first API, and the
+internal endpoint is the second API.
 """
 import dataclasses
 import secrets
@@ -24,49 +24,54 @@ _PEOPLE = (
     # Glance shows the images of all projects to administrators only.
     (_SERVICE_USER, _SERVICE_PROJECT, ('service', 'admin')),
 )
-"""An account: a name, a project, and roles in it."""
+"""Users: name, project, and roles in the project."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identity:
-    """A domain and a region of this name. ``passwords`` are by the names of people."""
+    """Domain and region of a cloud.
+
+    :ivar name: name of both the domain and the region
+    :ivar passwords: passwords by user name
+    """
 
     name: str
     auth_url: str
     passwords: dict[str, str]
 
     def openrc(self, person: str) -> str:
-        """Lines that a shell reads to act as somebody in the project."""
+        """Return the text of an openrc file for a user of the project."""
         variables = {
             'OS_AUTH_TYPE': 'password', 'OS_AUTH_URL': self.auth_url,
             'OS_IDENTITY_API_VERSION': '3', 'OS_REGION_NAME': self.name,
             'OS_USERNAME': person, 'OS_PASSWORD': self.passwords[person],
             'OS_USER_DOMAIN_NAME': self.name, 'OS_PROJECT_NAME': PROJECT,
             'OS_PROJECT_DOMAIN_NAME': self.name,
-            # internal: the other API.
+            # The internal interface is the other API.
             'OS_INTERFACE': 'public'}
         return ''.join(f'export {name}={shlex.quote(value)}\n'
                        for name, value in variables.items())
 
     def account(self) -> dict[str, str]:
-        """How the service itself logs in."""
+        """Return the options with which the service authenticates itself."""
         return {
             'auth_url': self.auth_url, 'region_name': self.name, 'username': _SERVICE_USER,
             'password': self.passwords[_SERVICE_USER], 'project_name': _SERVICE_PROJECT,
             'user_domain_name': self.name, 'project_domain_name': self.name}
 
     def middleware(self) -> dict[str, str]:
-        """The same, as the group [keystone_authtoken]."""
+        """Return the account of the service as options of [keystone_authtoken]."""
         return {'auth_type': 'password', 'www_authenticate_uri': self.auth_url, **self.account()}
 
 
 def fill(cloud: connection.Connection, name: str, auth_url: str,
          endpoints: tuple[str, str]) -> Identity:
-    """Make the people and the catalog.
+    """Create the domain, its users and projects, and the service catalog.
 
-    :param cloud: an administrator's
-    :param name: of the domain and the region
-    :param endpoints: of the block-storage service: public, internal
+    :param cloud: connection of an administrator
+    :param name: name of the domain and the region
+    :param auth_url: URL of Keystone
+    :param endpoints: public and internal URL of the block-storage service
     """
     identity: Any = cloud.identity
     domain = identity.create_domain(name=name)
@@ -93,7 +98,7 @@ def fill(cloud: connection.Connection, name: str, auth_url: str,
 
 
 def add_images(cloud: connection.Connection, name: str, url: str) -> None:
-    """Add Glance to the catalog that `fill` has made."""
+    """Add Glance to the catalog that `fill` has created."""
     identity: Any = cloud.identity
     images = identity.create_service(name=name, type=IMAGE_TYPE)
     for interface in ('public', 'internal'):
@@ -102,7 +107,7 @@ def add_images(cloud: connection.Connection, name: str, url: str) -> None:
 
 
 def clear(cloud: connection.Connection, name: str) -> None:
-    """Remove what `fill` makes, as far as it was made."""
+    """Delete what `fill` creates, even if `fill` was interrupted."""
     identity: Any = cloud.identity
     for endpoint in list(identity.endpoints(region_id=name)):
         identity.delete_endpoint(endpoint)
@@ -112,6 +117,6 @@ def clear(cloud: connection.Connection, name: str) -> None:
         identity.delete_region(name)
     domain = identity.find_domain(name)
     if domain is not None:
-        # Keystone asks twice before it forgets a domain with all that is in it.
+        # Keystone deletes only disabled domains.
         identity.update_domain(domain, is_enabled=False)
         identity.delete_domain(domain)

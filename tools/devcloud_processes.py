@@ -1,9 +1,8 @@
-"""Processes that outlive the command that started them, and are found and ended with certainty.
+"""Start and termination of processes that outlive the command that starts them.
 
-A number alone does not say which process it is: it is given again. So a process is known by its
-number and when it began, and all that belongs to a cloud carries the cloud's mark in its
-environment, down to what its processes have started. A signal goes to a handle of the process
-that was looked at, never to a number.
+The kernel reuses process ids. A process is therefore identified by its id and its start time, and
+all processes of a cloud, including their children, carry the mark of the cloud in their
+environment. Signals are sent to a pidfd of a checked process, never to a process id.
 """
 import contextlib
 import functools
@@ -21,35 +20,41 @@ import devcloud_record as records
 from blockattach.platform import clock as clocks
 
 VARIABLE = 'BLOCKATTACH_DEVCLOUD'
-"""Holds the mark of the cloud that a process belongs to."""
+"""Environment variable with the mark of the cloud to which a process belongs."""
 _SECONDS_TO_STOP = 45.0
 _SECONDS_TO_DIE = 15.0
-# What is ended may have just started something.
+# A process that is being stopped may just have started another one.
 _SWEEPS = 5
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def environment(mark: str) -> dict[str, str]:
-    """The caller's, with this checkout's package found first, for a process of a cloud."""
+    """Return the environment of a process of a cloud.
+
+    It is the environment of the caller, except that the package of this checkout is found first.
+    """
     paths = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
     return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), VARIABLE: mark}
 
 
 def program(module: str, *arguments: str) -> list[str]:
-    """The command line of an entry point of the package."""
+    """Return the command line of an entry point of the package."""
     return [sys.executable, '-m', f'blockattach.cmd.{module}', *arguments]
 
 
 def spawn(command: list[str], variables: Mapping[str, str], folder: pathlib.Path,
           log: pathlib.Path) -> int:
-    """Start a process in a session of its own, so that Ctrl-C does not reach it; its pid."""
+    """Start a process in its own session, so that Ctrl-C does not reach it, and return its pid."""
     with open(os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), 'ab') as out:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                 cwd=folder, env=variables, start_new_session=True).pid
 
 
 def born(pid: int) -> str | None:
-    """When a process began: the boot of the machine and the kernel's ticks. None: it has ended."""
+    """Return the boot id of the machine and the start time of a process in clock ticks.
+
+    :returns: None if the process has ended
+    """
     try:
         fields = pathlib.Path(f'/proc/{pid}/stat').read_text('utf-8', 'replace')
     except (FileNotFoundError, ProcessLookupError):
@@ -59,12 +64,12 @@ def born(pid: int) -> str | None:
 
 
 def is_alive(process: records.Process) -> bool:
-    """Whether it is this process that has its number now."""
+    """Return True if the process id still belongs to the process."""
     return born(process.pid) == process.born
 
 
 def end(processes: Iterable[records.Process], clock: clocks.Clock) -> None:
-    """End those that still live, together: in order, and if need be by force."""
+    """Stop processes together with SIGTERM, and with SIGKILL those that do not stop in time."""
     with contextlib.ExitStack() as stack:
         handles = [_handle(process.pid, functools.partial(is_alive, process), stack)
                    for process in processes]
@@ -72,9 +77,9 @@ def end(processes: Iterable[records.Process], clock: clocks.Clock) -> None:
 
 
 def sweep(mark: str, clock: clocks.Clock) -> None:
-    """End whatever carries the mark, until nothing does.
+    """Stop processes that carry the mark until none is left.
 
-    :raises Refused: something cannot be ended
+    :raises Refused: a process cannot be stopped
     """
     for _ in range(_SWEEPS):
         with contextlib.ExitStack() as stack:
@@ -95,19 +100,22 @@ def _carries(proc: pathlib.Path, mark: str) -> bool:
     try:
         variables = (proc / 'environ').read_bytes().split(b'\0')
     except OSError:
-        # It has ended, or is somebody else's.
+        # The process has ended, or belongs to another account.
         return False
     return f'{VARIABLE}={mark}'.encode() in variables and int(proc.name) != os.getpid()
 
 
 def _handle(pid: int, is_meant: Callable[[], bool], stack: contextlib.ExitStack) -> int | None:
-    """A handle of the process, if it is the one that is meant, until the end of the stack."""
+    """Return a pidfd of a process, which is closed at the end of the stack.
+
+    :returns: None if the process has ended or is not the intended one
+    """
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
     stack.callback(os.close, handle)
-    # Read while the handle is open: a number that was given again does not pass.
+    # Check the process while the pidfd is open, because the pid may have been reused before.
     return handle if is_meant() else None
 
 
@@ -116,13 +124,13 @@ def _end(handles: list[int], clock: clocks.Clock) -> None:
         for handle in handles:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, number)
-                # One that was stopped hears nothing else.
+                # A stopped process handles no signal except SIGCONT and SIGKILL.
                 signal.pidfd_send_signal(handle, signal.SIGCONT)
         handles = _still_there(handles, clock.monotonic() + seconds, clock)
 
 
 def _still_there(handles: list[int], deadline: float, clock: clocks.Clock) -> list[int]:
-    """Those that have not ended by then."""
+    """Return the handles of the processes that have not ended at the deadline."""
     poll = select.poll()
     left = set(handles)
     for handle in handles:

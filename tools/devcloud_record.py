@@ -1,7 +1,7 @@
-"""What `tools/devcloud` remembers: enough to end and remove all that it has made.
+"""Record of a cloud of `tools/devcloud`, with everything that is needed to remove the cloud.
 
-What is made outside of the state directory is named after a mark, and the mark is written down
-before anything is made: at whatever moment we are interrupted, it can be found again.
+Resources outside of the state directory are named after a mark. The mark is recorded before any
+resource is created, so that an interrupted command leaves nothing that cannot be found again.
 """
 import contextlib
 import dataclasses
@@ -23,17 +23,22 @@ _LOCK = 'lock'
 
 
 class Refused(Exception):
-    """One line that says why it cannot be, and what to do."""
+    """Raised if a command cannot be executed.
+
+    The text is one line with the reason and the remedy.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Process:
-    """One that we have started.
+    """Process that the command has started.
 
-    :ivar born: which of all processes that ever had this pid (`devcloud_processes.born`)
-    :ivar since: when it was started, in UTC
-    :ivar port: where it listens, if it does
-    :ivar health: the file that it reports to; None: a process that listens is well
+    :ivar born: start time, which distinguishes it from other processes with the same pid
+        (`devcloud_processes.born`)
+    :ivar since: start time for display, in UTC
+    :ivar port: port on which the process listens, if any
+    :ivar health: path of its health file; None for a process that is ready if it answers on its
+        port
     """
 
     name: str
@@ -46,15 +51,17 @@ class Process:
 
 @dataclasses.dataclass(slots=True)
 class Record:
-    """A cloud.
+    """State of a cloud.
 
-    :ivar scratch: folder of the servers that we have started, and of what prepares them
-    :ivar found: servers of others that are used: their kind, and a URL to administer them by
-    :ivar keystone: entry of ``clouds.yaml`` whose Keystone is used; None: one of our own
-    :ivar images: whether there is a Glance, one of our own
-    :ivar broker: whether there is one; else the processes send to each other over HTTP
-    :ivar complete: whether it has ever been whole
-    :ivar ports: where our services listen, by name
+    :ivar scratch: directory of the servers that the command has started, and of temporary files
+        that prepare them
+    :ivar found: external servers that the cloud uses: administration URL by kind of server
+    :ivar keystone: entry of ``clouds.yaml`` whose Keystone is used; None for a Keystone that the
+        command has started
+    :ivar images: True if the cloud has a Glance
+    :ivar broker: True if the cloud has a broker. Without one, processes send messages over HTTP
+    :ivar complete: True once all processes of the cloud have been ready
+    :ivar ports: ports of the services of the cloud, by name
     """
 
     mark: str
@@ -69,34 +76,38 @@ class Record:
 
     @property
     def name(self) -> str:
-        """What everything of ours is called where others have things too."""
+        """Name of the resources of the cloud on external servers."""
         return f'devcloud-{self.mark[:8]}'
 
     @property
     def account(self) -> str:
-        """The same for a database and an account."""
+        """Name of the database and its account."""
         return self.name.replace('-', '_')
 
 
 def make_scratch(path: str) -> None:
-    """Make the folder, unless it is there. Servers run as other accounts, each in a folder of its
-    own in it."""
+    """Create the scratch directory unless it exists.
+
+    Servers run under other accounts, each in a subdirectory of its own. Therefore every account
+    may search the directory.
+    """
     os.makedirs(path, exist_ok=True)
     os.chmod(path, _SEARCHABLE)
 
 
 class StateDirectory:
-    """Where a cloud keeps its files. Nobody else may look into it."""
+    """Directory with the files of a cloud, readable only by its owner."""
 
     def __init__(self, path: str) -> None:
         self.path = pathlib.Path(path).absolute()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Make it if need be, and be the only one to change what it describes. If nothing is in
-        it at the end, it is removed.
+        """Create the directory if needed, and hold its exclusive lock in the context.
 
-        :raises Refused: somebody else does, or it cannot be used
+        The directory is removed at the end if it is empty.
+
+        :raises Refused: another process holds the lock, or the directory cannot be used
         """
         lock = self._lock()
         try:
@@ -129,9 +140,9 @@ class StateDirectory:
         raise Refused(f'another tools/devcloud is using {self.path}')
 
     def load(self) -> Record | None:
-        """What is there; None: nothing.
+        """Return the recorded cloud, or None.
 
-        :raises Refused: it cannot be read
+        :raises Refused: the record cannot be read
         """
         try:
             values = json.loads((self.path / _FILE).read_text('utf-8'))
@@ -144,18 +155,21 @@ class StateDirectory:
             raise Refused(f'cannot read {self.path / _FILE}: {exc}') from exc
 
     def begin(self, **facts: Any) -> Record:
-        """A cloud that has nothing yet."""
+        """Create and save the record of a new cloud.
+
+        :param facts: fields of `Record`
+        """
         mark = uuid.uuid4().hex
         record = Record(mark, os.path.join(tempfile.gettempdir(), f'blockattach-{mark}'), **facts)
         self.save(record)
         return record
 
     def save(self, record: Record) -> None:
-        """Remember."""
+        """Save the record."""
         self.write(_FILE, json.dumps(dataclasses.asdict(record), indent=2) + '\n')
 
     def write(self, name: str, text: str) -> str:
-        """Put a file in place of the former one; its path."""
+        """Replace a file atomically, and return its path."""
         path = self.path / name
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         draft = path.with_name(f'{path.name}.new')
@@ -167,13 +181,13 @@ class StateDirectory:
         return str(path)
 
     def folder(self, name: str) -> pathlib.Path:
-        """A folder in it, made if need be."""
+        """Return a subdirectory, which is created if needed."""
         path = self.path / name
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         return path
 
     def remove(self, record: Record) -> None:
-        """Forget it all, what is remembered last."""
+        """Delete all files of the cloud, the record last."""
         shutil.rmtree(record.scratch, ignore_errors=True)
         for one in self.path.iterdir():
             if one.name not in (_FILE, _LOCK):

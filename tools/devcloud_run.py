@@ -1,4 +1,4 @@
-"""`tools/devcloud`, once everything is installed: up, status, down."""
+"""Commands of `tools/devcloud`, run after all packages are installed: up, status and down."""
 import argparse
 import os
 import pathlib
@@ -49,26 +49,30 @@ As administrator, in another shell:
 
 
 class Row(NamedTuple):
-    """One line of the table; ``good`` where all is well."""
+    """Line of the status table.
+
+    :ivar good: True if the process is ready
+    """
 
     cells: tuple[str, ...]
     good: bool
 
 
 class Devcloud:
-    """One cloud, in one state directory."""
+    """Cloud for development in one state directory."""
 
     def __init__(self, state: records.StateDirectory) -> None:
         self._state = state
         self._clock = clocks.Clock()
 
     def up(self, cloud: str | None, images: bool, broker: bool) -> None:
-        """Have all of it running; what runs already is left as it is.
+        """Start all processes of the cloud that are not running.
 
-        :param cloud: entry of ``clouds.yaml`` whose Keystone is to be used
-        :param images: with Glance
-        :param broker: with RabbitMQ
-        :raises Refused, CannotStart: it cannot be; what was begun is taken back
+        :param cloud: entry of ``clouds.yaml`` whose Keystone is used; None to start Keystone
+        :param images: True to run Glance
+        :param broker: True to use RabbitMQ
+        :raises Refused, CannotStart: the cloud cannot be started. Services that were started are
+            stopped again, and a new cloud is removed
         """
         with self._state.alone():
             record = self._state.load()
@@ -91,9 +95,9 @@ class Devcloud:
         self._tell()
 
     def down(self) -> None:
-        """End and remove all of it, and nothing else.
+        """Stop and remove the cloud, and nothing else.
 
-        :raises Refused: something cannot be removed; the next time goes on with it
+        :raises Refused: a resource cannot be removed. The next call continues the removal
         """
         if not self._state.path.exists():
             commands.say('No cloud is running')
@@ -105,7 +109,10 @@ class Devcloud:
         commands.say('Cloud removed')
 
     def rows(self) -> list[Row]:
-        """How everything is: servers, then our processes; empty where there is nothing."""
+        """Return the lines of the status table: first the external servers, then the processes.
+
+        :returns: empty list if there is no cloud
+        """
         record = self._state.load()
         if record is None:
             return []
@@ -124,10 +131,12 @@ class Devcloud:
         return found + own
 
     def _stands(self, record: records.Record) -> bool:
-        """Whether it was whole once and what it stands on is there, so that its services can be
-        started again.
+        """Return True if the cloud was complete and its servers are running.
 
-        :raises Refused: a server of others is away; what is ours there may be needed again
+        In this case its services can be restarted.
+
+        :raises Refused: an external server is not ready. Resources of the cloud on that server may
+            still be needed
         """
         if not record.complete:
             return False
@@ -162,7 +171,7 @@ class Devcloud:
             raise
 
     def _lay(self, record: records.Record) -> services.Ground:
-        """Have the servers, and what is ours on them."""
+        """Provide the servers and the resources of the cloud on them."""
         for kind, url in record.found.items():
             commands.say(f'Using {kind} at {foundation.place_of(url)}')
 
@@ -186,7 +195,7 @@ class Devcloud:
         return foundation.Servers(record, remember)
 
     def _restart(self, record: records.Record) -> None:
-        """Start those of our processes anew that have ended or cannot work."""
+        """Restart the services that have ended or are not ready."""
         how = {service: services.condition(record.processes[service.name], self._clock.utcnow())
                for service in services.SERVICES}
         gone = [service for service in services.SERVICES if not how[service].good]
@@ -211,17 +220,17 @@ class Devcloud:
         if done.returncode:
             raise records.Refused('failed to create the tables: ' + _line(done.stderr, last=True))
 
-    def _start(self, record: records.Record, wanted: Sequence[services.Service]) -> None:
-        """Start these, and wait until they can work."""
-        for service in wanted:
+    def _start(self, record: records.Record, starting: Sequence[services.Service]) -> None:
+        """Start services, and wait until they are ready."""
+        for service in starting:
             self._remember(record, services.start(self._state, record, service, self._clock))
             commands.say(f'Started {service.name}')
         deadline = self._clock.monotonic() + SECONDS_TO_BE_UP
         never = threading.Event()
         while True:
             how = {service: services.condition(record.processes[service.name],
-                                               self._clock.utcnow()) for service in wanted}
-            waiting = [service for service in wanted if not how[service].good]
+                                               self._clock.utcnow()) for service in starting}
+            waiting = [service for service in starting if not how[service].good]
             if not waiting:
                 return
             for service in waiting:
@@ -264,7 +273,7 @@ class Devcloud:
 
 
 def _apart(record: records.Record) -> tuple[list[records.Process], list[records.Process]]:
-    """The servers that we have started, and the processes of blockattach."""
+    """Return the servers that the command has started, and the processes of blockattach."""
     names = {service.name for service in services.SERVICES}
     every = record.processes.values()
     return ([one for one in every if one.name not in names],
@@ -272,7 +281,7 @@ def _apart(record: records.Record) -> tuple[list[records.Process], list[records.
 
 
 def table(rows: list[Row]) -> Iterator[str]:
-    """The rows under their headings."""
+    """Yield the lines of the table, starting with the column headings."""
     lines = [COLUMNS, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -281,7 +290,10 @@ def table(rows: list[Row]) -> Iterator[str]:
 
 
 def _make_volume_types(identity: identities.Identity) -> None:
-    """The first thing that is asked of it, by all the ways that a client goes."""
+    """Create the volume types.
+
+    These requests are the first to a new cloud. They go through Keystone, the catalog and an API.
+    """
     cloud = openstack.connection.Connection(
         auth_type='password', region_name=identity.name, auth={
             'auth_url': identity.auth_url, 'username': identities.ADMINISTRATOR,
@@ -292,19 +304,19 @@ def _make_volume_types(identity: identities.Identity) -> None:
 
 
 def _line(text: str, last: bool = False) -> str:
-    """The first line of what a program has said, or the last."""
+    """Return the first non-empty line of a program's output, or the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1 if last else 0] if lines else 'no output'
 
 
 def _hear_no_more() -> None:
-    """A second Ctrl-C must not interrupt the removal."""
+    """Ignore signals, so that a second Ctrl-C does not interrupt the removal."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 def show(devcloud: Devcloud) -> int:
-    """Print the table; 0 if all is up."""
+    """Print the status table, and return 0 if all processes are ready, else 1."""
     rows = devcloud.rows()
     if not rows:
         commands.say('No cloud is running')
@@ -315,7 +327,7 @@ def show(devcloud: Devcloud) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog='tools/devcloud')
     parser.add_argument('command', choices=('up', 'status', 'down'))
     parser.add_argument('--state-dir', default=STATE_DIR)
@@ -326,12 +338,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run; 0 if all is well, 1 with the reason if not, 130 if it was interrupted."""
+    """Execute the command.
+
+    :returns: exit status: 0 on success, 1 on failure, 130 if interrupted
+    """
     arguments = parse(sys.argv[1:])
     os.umask(0o077)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    # Everything is on loopback: no proxy of the caller's knows the way.
+    # A proxy in the environment of the caller cannot reach servers on loopback.
     os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'),
                                                     servers.LOOPBACK)))
     devcloud = Devcloud(records.StateDirectory(arguments.state_dir))

@@ -1,7 +1,8 @@
-"""The servers under `tools/devcloud`: found where they answer, else started.
+"""Servers that a cloud of `tools/devcloud` needs: used if they are reachable, otherwise started.
 
-A found server is another's: on it we have a database and an account, or names on the broker, or a
-domain and a region in Keystone, all named after the cloud, and remove them in the end.
+A reachable server is external. On it, the cloud has its own database and account, its own names on
+the broker, or its own domain and region in Keystone. All are named after the cloud and are removed
+with it.
 """
 import contextlib
 import importlib.util
@@ -36,22 +37,22 @@ MEMCACHED = 'memcached'
 _USUAL_PORTS = {'http': 80, 'https': 443, 'mysql': 3306, 'rabbit': 5672}
 _ANSWER_SECONDS = 5
 READY = 'ready'
-# A server that is ready answers this, if only to refuse.
+# Data to which a ready server responds, even if only with an error. MariaDB sends first.
 _GREETINGS = {servers.MYSQL: b'', servers.RABBITMQ: b'AMQP\x00\x00\x09\x01',
               KEYSTONE: b'GET /v3 HTTP/1.0\r\n\r\n',
               GLANCE: b'GET /healthcheck HTTP/1.0\r\n\r\n', MEMCACHED: b'version\r\n'}
 
 _Own = TypeVar('_Own', bound=servers.Server)
 Started = Callable[[str, servers.Server], None]
-"""Remember that a server of this kind is one of ours."""
+"""Function that records a started server of a kind."""
 
 
 def find(cloud: str | None, broker: bool) -> dict[str, str]:
-    """Servers of others that we may use: their kind, and a URL to administer them by.
+    """Return the administration URLs of the external servers that can be used, by kind of server.
 
-    :param cloud: entry of ``clouds.yaml`` whose Keystone is to be used
-    :param broker: whether one is needed
-    :raises Refused: it cannot be
+    :param cloud: entry of ``clouds.yaml`` whose Keystone is used; None to start Keystone
+    :param broker: True if the cloud needs a broker
+    :raises Refused: the entry cannot be used
     """
     found = {}
     if database.why_missing(servers.MYSQL) is None:
@@ -64,9 +65,9 @@ def find(cloud: str | None, broker: bool) -> dict[str, str]:
 
 
 def connect(cloud: str) -> openstack.connection.Connection:
-    """A connection of whom an entry of ``clouds.yaml`` names.
+    """Return a connection with the credentials of an entry of ``clouds.yaml``.
 
-    :raises Refused: there is no such entry
+    :raises Refused: the entry does not exist or cannot be used
     """
     try:
         return openstack.connect(cloud=cloud)
@@ -75,12 +76,12 @@ def connect(cloud: str) -> openstack.connection.Connection:
 
 
 def health_of(kind: str, url: str) -> str:
-    """`health`, at the address of a URL."""
+    """Return the health of a server at a URL, as `health` does."""
     return health(kind, urllib.parse.urlsplit(url).hostname or servers.LOOPBACK, port_of(url))
 
 
 def health(kind: str, host: str, port: int) -> str:
-    """`READY`: a server of this kind answers there; else what is wrong."""
+    """Return `READY` if a server of the kind responds at the address, or else the reason."""
     try:
         with socket.create_connection((host, port), timeout=_ANSWER_SECONDS) as connection:
             connection.sendall(_GREETINGS[kind])
@@ -92,20 +93,20 @@ def health(kind: str, host: str, port: int) -> str:
 
 
 def port_of(url: str) -> int:
-    """Where that is."""
+    """Return the port of a URL, or the usual port of its scheme."""
     parts = urllib.parse.urlsplit(url)
     return parts.port or _USUAL_PORTS[parts.scheme.partition('+')[0]]
 
 
 def place_of(url: str) -> str:
-    """The same for people, without accounts."""
+    """Return the host and port of a URL for display, without credentials."""
     return f'{urllib.parse.urlsplit(url).hostname}:{port_of(url)}'
 
 
 class Servers:
-    """Those of one cloud.
+    """Servers of one cloud.
 
-    :ivar urls: kind to URL, of found and started ones; memcached's is host and port
+    :ivar urls: URL of each external or started server by its kind; for memcached, ``host:port``
     """
 
     def __init__(self, record: records.Record, started: Started) -> None:
@@ -115,9 +116,9 @@ class Servers:
         self.urls = dict(record.found)
 
     def start(self) -> None:
-        """Start those that were not found.
+        """Start the servers that were not found. A memcached that cannot start is left out.
 
-        :raises CannotStart: one does not come up
+        :raises CannotStart: another server cannot start
         """
         with _folder_of_temporary_files(self._record.scratch):
             for kind, own, needed in ((servers.MYSQL, servers.MariaDB, True),
@@ -131,31 +132,32 @@ class Servers:
                     self._start(MEMCACHED, memcached.Memcached)
 
     def start_memcached_again(self, port: int) -> None:
-        """What it knew is not missed.
+        """Start memcached on its former port. Its lost content is only a cache.
 
-        :raises CannotStart: it does not come up
+        :raises CannotStart: memcached cannot start
         """
         with _folder_of_temporary_files(self._record.scratch):
             self._start(MEMCACHED, memcached.Memcached, port)
 
     def start_images(self, identity: identities.Identity) -> None:
-        """Start Glance, known to Keystone by the service's own account.
+        """Start Glance, which uses the account of the service in Keystone.
 
-        :raises CannotStart: it does not come up
+        :param identity: resources of the cloud in Keystone
+        :raises CannotStart: Glance cannot start
         """
         lines = [f'{name} = {value}' for name, value in identity.middleware().items()]
 
         def make(port: int | None, environment: dict[str, str]) -> glance_api.Glance:
-            made = glance_api.Glance(port, environment=environment)
-            made.configure('\n'.join(('[keystone_authtoken]', *lines)))
-            return made
+            glance = glance_api.Glance(port, environment=environment)
+            glance.configure('\n'.join(('[keystone_authtoken]', *lines)))
+            return glance
 
         with _folder_of_temporary_files(self._record.scratch):
             self._start(GLANCE, make)
         identities.add_images(self.cloud(), self._record.name, self.urls[GLANCE])
 
     def make_database(self) -> str:
-        """The URL of a database of our own, and of an account that may do nothing else."""
+        """Create a database with an account that can access nothing else, and return its URL."""
         name, password = self._record.account, secrets.token_urlsafe(24)
         with _administered(self.urls[servers.MYSQL]) as run:
             run(f'CREATE DATABASE `{name}`')
@@ -165,7 +167,7 @@ class Servers:
             username=name, password=password, database=name).render_as_string(False)
 
     def cloud(self) -> openstack.connection.Connection:
-        """Keystone's administrator."""
+        """Return a connection of the Keystone administrator."""
         if self._keystone is not None:
             return self._keystone.cloud()
         assert self._record.keystone is not None
@@ -180,9 +182,9 @@ class Servers:
 
 
 def clear(record: records.Record, served: list[tuple[str, str]]) -> Iterator[str]:
-    """Remove what is ours on the servers of others; yields why something could not be.
+    """Delete the resources of a cloud on external servers, and yield the reason of each failure.
 
-    :param served: topics and hosts that processes had queues for
+    :param served: topics and hosts for which processes had queues
     """
     removers: dict[str, Callable[[str], None]] = {
         servers.MYSQL: lambda url: _drop_database(url, record.account),
@@ -217,7 +219,10 @@ def _remove_identity(record: records.Record) -> None:
 
 @contextlib.contextmanager
 def _administered(url: str) -> Iterator[Callable[..., Any]]:
-    """Statements on a database server, each for itself; values are given by name."""
+    """Yield a function that executes a statement on a database server with named parameters.
+
+    Each statement is committed at once.
+    """
     engine = sa.create_engine(url, isolation_level='AUTOCOMMIT', poolclass=sa.NullPool,
                               hide_parameters=True)
     with engine.connect() as connection:
@@ -226,8 +231,9 @@ def _administered(url: str) -> Iterator[Callable[..., Any]]:
 
 @contextlib.contextmanager
 def _folder_of_temporary_files(path: str) -> Iterator[None]:
-    """So that what is left of an attempt that was cut off is found, too."""
-    # A machine that starts may empty the place of temporary files.
+    """Use a directory for temporary files, so that an interrupted start leaves none elsewhere."""
+    # The directory may be missing, because a boot of the machine may empty the system's temporary
+    # directory.
     records.make_scratch(path)
     former, tempfile.tempdir = tempfile.tempdir, path
     try:

@@ -1,7 +1,7 @@
-"""The processes of blockattach in `tools/devcloud`: their configuration, and how they are.
+"""Processes of blockattach in `tools/devcloud`: their configuration and their health.
 
-Two hosts in name, each with an API, a scheduler and a volume manager that keeps a backend of its
-own; control is on the first.
+The cloud has two host names. Each host has an API, a scheduler and a volume manager with backends
+of its own. Control runs on the first host.
 """
 import dataclasses
 import datetime
@@ -31,48 +31,57 @@ _END_OF_A_LOG = 20_000
 
 
 class Condition(NamedTuple):
-    """Whether a process runs, and whether it can work: `READY`, or what is wrong."""
+    """State and health of a process.
+
+    :ivar state: `RUNNING` or `ENDED`
+    :ivar health: `READY`, or a text with the reason why the process is not ready
+    """
 
     state: str
     health: str
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if the process is ready."""
         return self.health == READY
 
 
 class Service(NamedTuple):
-    """One process: what it runs (``blockattach-<what>``), and on which of the hosts."""
+    """Process of blockattach on a host.
+
+    :ivar what: suffix of the command: ``blockattach-<what>``
+    :ivar number: number of the host
+    """
 
     what: str
     number: int
 
     @property
     def name(self) -> str:
-        """As the table calls it."""
+        """Name in the status table."""
         return f'{self.what}-{self.number}'
 
     @property
     def host(self) -> str:
-        """The host that it believes to be on."""
+        """Host name in the configuration of the process."""
         return f'devcloud-{self.number}'
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """The backends of this host's volume manager: one, and on the first host another one, for
-        volumes to be moved to.
+        """Backends of the volume manager of this host.
+
+        The first host has a second backend, to which volumes can be migrated.
         """
         return (f'disks-{self.number}', *(['spare-1'] if self.number == 1 else []))
 
     @property
     def log(self) -> str:
-        """Below the state directory."""
+        """Path of the log file below the state directory."""
         return f'log/{self.name}.log'
 
     @property
     def configuration(self) -> str:
-        """Below the state directory: what is not common to all."""
+        """Path of the configuration file of this process below the state directory."""
         return f'etc/{self.name}.conf'
 
 
@@ -88,8 +97,11 @@ SERVED = [(_TOPICS[one.what], f'{one.host}{backend}') for one in SERVICES if one
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ground:
-    """What the processes stand on. ``broker``, ``memcached`` and ``images``, the URL of Glance,
-    are None where there is none.
+    """Servers and accounts that the processes use.
+
+    :ivar broker: URL of the broker; None if there is none
+    :ivar memcached: address of memcached; None if there is none
+    :ivar images: URL of Glance; None if there is none
     """
 
     database: str
@@ -101,12 +113,12 @@ class Ground:
 
 
 def ports() -> dict[str, int]:
-    """A free port for each process that listens, by name."""
+    """Return a free port for each process that listens, by name."""
     return {one.name: servers.free_port() for one in SERVICES if one.what in _LISTENS}
 
 
 def endpoints(record: records.Record) -> tuple[str, str]:
-    """What clients call the two APIs."""
+    """Return the URLs of the two APIs."""
     first, second = (f'http://{servers.LOOPBACK}:{record.ports[one.name]}/v3'
                      for one in SERVICES if one.what == API)
     return first, second
@@ -120,15 +132,15 @@ def configure(state: records.StateDirectory, record: records.Record, ground: Gro
 
 
 def sync(state: records.StateDirectory) -> list[str]:
-    """The command line that makes the tables."""
+    """Return the command line that creates the tables."""
     return processes.program('manage', '--config-file', str(state.path / _COMMON), 'db', 'sync')
 
 
 def start(state: records.StateDirectory, record: records.Record, service: Service,
           clock: clocks.Clock) -> records.Process:
-    """Start one; it is not waited for."""
+    """Start a process without waiting for its readiness."""
     health = state.folder('run') / f'{service.name}.health'
-    # What a former process has left would be taken for this one's word.
+    # The report of a former process would be read as the health of the new process.
     health.unlink(missing_ok=True)
     state.folder('log')
     pid = processes.spawn(
@@ -141,8 +153,9 @@ def start(state: records.StateDirectory, record: records.Record, service: Servic
 
 
 def end_targets(state: records.StateDirectory) -> None:
-    """End every tgtd that a volume manager has left running: it ignores SIGTERM, and the sweep
-    would wait for it without end.
+    """Stop each tgtd that a volume manager has left running.
+
+    A tgtd ignores SIGTERM, so that the sweep would wait for it in vain.
     """
     for service in SERVICES:
         if service.what == VOLUME:
@@ -153,7 +166,7 @@ def end_targets(state: records.StateDirectory) -> None:
 
 
 def condition(process: records.Process, now: datetime.datetime) -> Condition:
-    """How one of our processes is."""
+    """Return the state and health of a process."""
     if not processes.is_alive(process):
         return Condition(ENDED, '-')
     return Condition(RUNNING, _health(process, now))
@@ -176,7 +189,7 @@ def _health(process: records.Process, now: datetime.datetime) -> str:
 
 
 def last_words(state: records.StateDirectory, service: Service) -> str:
-    """The last line that it has written: why it ended."""
+    """Return the last line of the log of a process, which says why the process ended."""
     said = (state.path / service.log).read_text('utf-8', 'replace')[-_END_OF_A_LOG:].split('\n')
     return next((line for line in reversed(said) if line.strip()), 'no output')
 
@@ -190,7 +203,7 @@ def _common(state: records.StateDirectory, name: str,
         'database': {'connection': ground.database},
         'api': {'auth_strategy': 'keystone', 'host': servers.LOOPBACK},
         'keystone_authtoken': ground.identity.middleware(),
-        # There is no Nova whose servers could still use what is detached.
+        # The cloud has no Nova, so no server can still use a volume that is detached.
         'nova': {'detach_rule': 'off'},
         'health': {'interval': '2'},
         'quota': stack.LIMITLESS}
@@ -228,7 +241,10 @@ def _own(state: records.StateDirectory, service: Service,
 
 
 def _text(groups: dict[str, dict[str, str]]) -> str:
-    """A file of oslo.config, which puts the values of options where a dollar is."""
+    """Return the text of a configuration file.
+
+    Dollar signs are doubled, because oslo.config replaces ``$name`` with the value of an option.
+    """
     return ''.join(f'[{group}]\n' + ''.join(
         f'{name} = {value.replace("$", "$$")}\n' for name, value in options.items())
         for group, options in groups.items())
