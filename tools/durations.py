@@ -1,4 +1,4 @@
-"""How long tests take: what a run prints of it, and the record that shares out the next run."""
+"""Durations of tests: the summary of a run, and the record that distributes the next run."""
 import itertools
 import operator
 import pathlib
@@ -11,18 +11,22 @@ from dbm import dumb
 from typing import NamedTuple
 
 RECORD = pathlib.Path('blockattach/tests/durations.txt')
-"""Relative to the root: a line each, a module of tests, a space, its seconds."""
+"""Path relative to the root. Each line is a test module, a space, and its seconds."""
 SHORTEST = 1.0
-"""Modules that take less are not in the record."""
+"""Modules that take fewer seconds are not in the record."""
 UNRECORDED = 0.02
-"""Seconds of one test of a module that is not in the record."""
+"""Seconds that are assumed for each test of a module that is not in the record."""
 SLOWEST = 10
 
 _MODULE = re.compile(r'\b(?:\w+\.)*?test_\w+')
 
 
 class Timing(NamedTuple):
-    """When a worker ran a test, in seconds since some moment."""
+    """Time at which a worker ran a test.
+
+    :ivar begun: start in seconds since an arbitrary time
+    :ivar ended: end in seconds since the same time
+    """
 
     name: str
     worker: str
@@ -31,24 +35,25 @@ class Timing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """What the test itself took."""
+        """Duration of the test itself, without the set-up of its class and module."""
         return self.ended - self.begun
 
 
 def module_of(name: str) -> str:
-    """The module of a test, or of the class whose set-up is recorded as ``setUpClass (NAME)``."""
+    """Return the module of a test, or of a class that is named as ``setUpClass (NAME)``."""
     found = _MODULE.search(name)
     return found[0] if found else name
 
 
 def layer_of(name: str) -> str:
-    """The package below blockattach.tests that a test is in."""
+    """Return the package below blockattach.tests that contains a test."""
     return module_of(name).removeprefix('blockattach.tests.').partition('.')[0]
 
 
 def spent(timings: Iterable[Timing]) -> Iterable[tuple[str, float]]:
-    """Tests and their seconds, with those since the end of the test before on the same worker:
-    the set-up of classes and modules is recorded nowhere else.
+    """Yield each test with the seconds since the end of the previous test on the same worker.
+
+    These seconds include the set-up of classes and modules, which is recorded nowhere else.
     """
     ordered = sorted(timings, key=operator.attrgetter('worker', 'begun'))
     for _, worked in itertools.groupby(ordered, operator.attrgetter('worker')):
@@ -59,7 +64,7 @@ def spent(timings: Iterable[Timing]) -> Iterable[tuple[str, float]]:
 
 
 def summary(timings: Iterable[Timing]) -> list[str]:
-    """The lines that say which tests are slowest, and what each layer takes."""
+    """Return the lines with the slowest tests and the total duration of each layer."""
     timings = list(timings)
     slowest = sorted(timings, key=operator.attrgetter('seconds'), reverse=True)[:SLOWEST]
     seconds = _sums((layer_of(name), took) for name, took in spent(timings))
@@ -72,39 +77,47 @@ def summary(timings: Iterable[Timing]) -> list[str]:
 
 
 def parse(text: str) -> dict[str, float]:
-    """Seconds by module, as the record has them; what begins with # is a comment."""
+    """Return the recorded seconds by module. Lines that start with # are comments."""
     lines = (line.split() for line in text.splitlines() if not line.startswith('#'))
     return {module: float(seconds) for module, seconds in filter(None, lines)}
 
 
-def refreshed(known: Mapping[str, float], timings: Iterable[Timing],
+def refreshed(recorded: Mapping[str, float], timings: Iterable[Timing],
               root: pathlib.Path = pathlib.Path()) -> str:
-    """The text of the record after a run: what ran is replaced, what is no file is left out.
+    """Return the text of the record after a run.
 
-    :param known: the record before the run
+    Modules that ran get their new durations. Modules without a file are left out.
+
+    :param recorded: seconds by module before the run
     """
-    seconds = {module: took for module, took in known.items()
+    seconds = {module: took for module, took in recorded.items()
                if (root / f'{module.replace(".", "/")}.py').exists()}
     seconds.update(_sums((module_of(name), took) for name, took in spent(timings)))
     return ''.join(f'{module} {took:.1f}\n' for module, took in sorted(seconds.items())
                    if took >= SHORTEST)
 
 
-def shared(listed: Iterable[str], known: Mapping[str, float]) -> dict[str, float]:
-    """Seconds of every test: those of its module, in equal parts.
+def shared(listed: Iterable[str], recorded: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of each test: an equal part of the duration of its module.
 
-    None is left without: stestr deals those out one by one, whatever else a worker has to do.
+    Every test has a duration, because stestr distributes tests without one in turn, regardless of
+    the other work of a worker.
+
+    :param listed: names of the tests
+    :param recorded: seconds by module
     """
     modules = {name: module_of(name) for name in listed}
     tests = Counter(modules.values())
-    return {name: known[module] / tests[module] if module in known else UNRECORDED
+    return {name: recorded[module] / tests[module] if module in recorded else UNRECORDED
             for name, module in modules.items()}
 
 
 def replace_history(repository: pathlib.Path, seconds: Mapping[str, float]) -> None:
-    """Let stestr know these times and no others: what ran here before decides nothing.
+    """Replace the durations that stestr knows, so that they do not depend on earlier runs.
 
-    :param repository: the folder of stestr's records, which shares out the longest groups first
+    :param repository: directory of the records of stestr, which distributes the longest groups
+        first
+    :param seconds: seconds by the name of the test
     """
     with dumb.open(str(repository / 'times.dbm'), 'n') as times:
         for name, took in seconds.items():

@@ -26,26 +26,26 @@ from blockattach.platform import clock as clocks
 
 PLACE = explore_units.ROOT / '.explore'
 LIMIT_SECONDS = 3600
-"""A unit that runs for longer hangs. A worker of tests shows where after three quarters of it."""
+"""Seconds until a unit is stopped. A test worker ends with its stacks after three quarters."""
 GRACE_SECONDS = 20.0
-"""What a process has to end by itself before it is killed."""
+"""Seconds that a process has to end after SIGTERM before it is killed."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Interrupted(BaseException):
-    """Someone wants it to end now."""
+    """Raised by SIGINT and SIGTERM."""
 
 
 class TookTooLong(Exception):
-    """A unit has not ended within its limit."""
+    """Raised if a unit exceeds its time limit."""
 
 
 class Explorer:
-    """Plays units, and remembers what was played when.
+    """Runner of units, with a record of the last run of each.
 
-    :param place: the folder it keeps its files in
-    :param limit: how many seconds a unit has
+    :param place: directory of its files
+    :param limit: seconds until a unit is stopped
     """
 
     def __init__(self, place: pathlib.Path, clock: clocks.Clock, limit: int) -> None:
@@ -59,7 +59,10 @@ class Explorer:
         self.finds: list[explore_units.Find] = []
 
     def play(self, units: Sequence[explore_units.Unit], minutes: float | None) -> None:
-        """Play each once, as long as there is time to begin one."""
+        """Run each unit once, in the order of their last runs.
+
+        :param minutes: time after which no further unit is started; None for no limit
+        """
         self.known = list(units)
         begun = self._clock.monotonic()
         for number, unit in enumerate(explore_units.in_order(units, self._remembered()), 1):
@@ -97,16 +100,18 @@ class Explorer:
 
     def _remember(self, unit: explore_units.Unit) -> None:
         played = {**self._remembered(), unit.key: self._clock.utcnow().isoformat()}
-        # Whole or not at all, when it is cut off.
+        # Replace the file atomically, so that an interruption does not truncate the record.
         written = self._memory.with_suffix('.new')
         written.write_text(json.dumps(played, indent=1, sort_keys=True) + '\n', 'utf-8')
         written.replace(self._memory)
 
 
 def _run(command: str, output: pathlib.Path, limit: int) -> int | None:
-    """Run a command line, perhaps with ``NAME=VALUE`` before it; nothing it began is left.
+    """Run a command line, and stop all processes that it leaves.
 
-    :returns: its exit status; None if it was ended after ``limit`` seconds
+    :param command: command line, which may start with ``NAME=VALUE``
+    :param limit: seconds until the command is stopped
+    :returns: exit status; None if the command was stopped
     """
     with output.open('wb') as file:
         process = subprocess.Popen(
@@ -117,8 +122,8 @@ def _run(command: str, output: pathlib.Path, limit: int) -> int | None:
     try:
         signal.alarm(limit)
         while ended != process.pid:
-            # What outlives its parent is a child of this process: a test that waits for its end
-            # would wait for ever if it were not reaped.
+            # This process is a subreaper: processes that outlive their parent become its children.
+            # It must reap them, or else a test that waits for the end of one would never return.
             ended, status = os.waitpid(-1, 0)
         result = os.waitstatus_to_exitcode(status)
     except TookTooLong:
@@ -131,7 +136,7 @@ def _run(command: str, output: pathlib.Path, limit: int) -> int | None:
 
 
 def _end_descendants() -> None:
-    """End what a unit has left, servers in sessions of their own included."""
+    """Stop the processes that a unit has left, including servers in their own sessions."""
     clock, never = clocks.Clock(), threading.Event()
     for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
         end = clock.monotonic() + seconds
@@ -147,7 +152,7 @@ def _end_descendants() -> None:
 
 
 def _descendants() -> set[int]:
-    """The processes below this one that run; reaps those that have ended."""
+    """Return the running descendants of this process, after reaping those that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -174,7 +179,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
-    # Once is enough: what was begun is ended in order.
+    # Ignore further signals, so that the processes of the unit are stopped in order.
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise Interrupted
@@ -187,7 +192,7 @@ def _take_too_long(_number: int, _frame: object) -> NoReturn:
 def main(arguments: Sequence[str] | None = None,
          layers: Sequence[explore_units.Layer] = explore_units.LAYERS,
          place: pathlib.Path = PLACE, limit: int = LIMIT_SECONDS) -> int:
-    """Play; 1 if anything was found."""
+    """Run the units, and return 1 if there are findings."""
     by_name = {layer.name: layer for layer in layers}
     parser = argparse.ArgumentParser(prog='tools/explore', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,4 +1,4 @@
-"""What tools/explore plays: layers, the units they are cut into, their order, what was found."""
+"""Units that tools/explore runs: their layers, their order, and the findings in their output."""
 import itertools
 import pathlib
 import random
@@ -17,24 +17,25 @@ TESTS = 'blockattach.tests'
 LABORATORY = 'lab'
 """Package of the tests that have commands of their own and are no part of the gate."""
 LOWEST = ('unit', 'api')
-"""Packages of tests that run with the lowest versions, too: tools/run-lowest."""
+"""Test packages that tools/run-lowest runs with the lowest versions of the requirements."""
 SIMULATIONS = 12
 BUGS_AT_ONCE = 4
 TEMPEST = (r"'^tempest\.api\.volume\.'", "'^cinder_tempest_plugin'")
-"""Patterns of the tests that tools/run-tempest plays."""
+"""Patterns of the tests that tools/run-tempest runs."""
 
 _RANDOM = re.compile(r'BLOCKATTACH_TEST_SEED|self\.random\(\)')
 _RULES = f'{TESTS}.rules.'
-"""Rules name what random tests use, and are none."""
+"""Prefix of the modules of rules. They match `_RANDOM`, but are not random tests."""
 _IN_PARTS = re.compile(r'^from blockattach\.tests\.fixtures import exhaustive$', re.M)
 
 
 class Layer(NamedTuple):
-    """A kind of play.
+    """Kind of tests or simulations.
 
-    ``units``: the parts that are played for themselves. ``command``: plays one; ``{unit}`` and
-    ``{seed}`` are filled in. ``found``: the lines of its output that name a find, in ``what``.
-    ``again``: the command that shows a find again, filled in from that line, too.
+    :ivar units: returns the names of the units, which run separately
+    :ivar command: command that runs a unit, with the fields ``{unit}`` and ``{seed}``
+    :ivar found: pattern of output lines that name a finding, in the group ``what``
+    :ivar again: command that reproduces a finding. Its fields can also be groups of ``found``
     """
 
     name: str
@@ -45,7 +46,7 @@ class Layer(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A part of a layer, and the command that plays it."""
+    """Part of a layer that one command runs."""
 
     layer: Layer
     name: str
@@ -53,17 +54,20 @@ class Unit(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What it is remembered by."""
+        """Key of the unit in the record of runs."""
         return f'{self.layer.name} {self.name}'
 
     @property
     def command(self) -> str:
-        """As one types it at the root of the checkout."""
+        """Command line that runs the unit from the root of the checkout."""
         return self.layer.command.format(unit=self.name, seed=self.seed)
 
 
 class Find(NamedTuple):
-    """Something that is not as it should be, and the command that shows it again."""
+    """Finding of a unit.
+
+    :ivar again: command that reproduces the finding
+    """
 
     layer: str
     what: str
@@ -78,29 +82,32 @@ def test_modules(*packages: str) -> list[str]:
 
 
 def gate_layers() -> list[str]:
-    """The packages whose tests tools/run-tests runs."""
+    """Return the packages whose tests tools/run-tests runs."""
     folder = ROOT.joinpath(*TESTS.split('.'))
     return [path.name for path in sorted(folder.iterdir()) if any(path.rglob('test_*.py'))]
 
 
 def random_modules() -> list[str]:
-    """The gate's random tests: tools/run-tests gives them the same seed each time."""
+    """Return the test modules of the gate that use a seed.
+
+    tools/run-tests always runs them with the same seed.
+    """
     return [name for name in _modules_with(_RANDOM) if not name.startswith(_RULES)]
 
 
 def modules_in_parts() -> list[str]:
-    """The gate's tests of which it plays a part."""
+    """Return the test modules of which the gate runs only a part."""
     return _modules_with(_IN_PARTS)
 
 
 def _modules_with(pattern: re.Pattern[str]) -> list[str]:
-    """Modules of the gate whose text has it."""
+    """Return the test modules of the gate whose source matches a pattern."""
     return [name for name in test_modules(TESTS)
             if pattern.search((ROOT / f'{name.replace(".", "/")}.py').read_text('utf-8'))]
 
 
 def bug_batches() -> list[str]:
-    """The planted bugs, a few at once."""
+    """Return the arguments that select a few planted bugs at a time."""
     names = iter(bug.name for bug in bugs.BUGS)
     batches = iter(lambda: tuple(itertools.islice(names, BUGS_AT_ONCE)), ())
     return [' '.join(f'--only {name}' for name in batch) for batch in batches]
@@ -112,15 +119,15 @@ LAYERS = (
     Layer('simulation', lambda: [str(number) for number in range(1, SIMULATIONS + 1)],
           'tools/simulate --seed {seed} --steps 5000',
           _VIOLATED, '{shows}'),
-    # The same without a broker.
+    # Simulations in which calls, or all messages, go over HTTP instead of the broker.
     Layer('http', lambda: ['calls', 'all'],
           'tools/simulate --seed {seed} --steps 15000 --way {unit}', _VIOLATED, '{shows}'),
     Layer('random', random_modules,
           'BLOCKATTACH_TEST_SEED={seed} tools/run-tests {unit}', _FAILED),
-    # The gate plays a part of what these cut off.
+    # The gate runs only a part of these tests.
     Layer('exhaustive', modules_in_parts,
           'BLOCKATTACH_TEST_EXHAUSTIVE=1 tools/run-tests {unit}', _FAILED),
-    # The gate plays on the servers what differs between them only.
+    # On database servers, the gate runs only tests whose subject differs between databases.
     Layer('servers', lambda: ['mysql', 'postgresql'],
           f'BLOCKATTACH_TEST_DATABASES={{unit}} tools/run-tests {TESTS}.db.', _FAILED),
     Layer('bugs', bug_batches, 'tools/plant-bugs {unit}',
@@ -136,60 +143,62 @@ LAYERS = (
     # Each requirement at its lower bound, in an environment of its own.
     Layer('lowest', lambda: list(LOWEST), 'BLOCKATTACH_TEST_SEED={seed} tools/run-lowest {unit}',
           _FAILED),
-    # With the gate's own seed, for the record of durations.
+    # The gate with its own seed, to update the record of durations.
     Layer('gate', lambda: [f'{TESTS}.{layer}' for layer in gate_layers()],
           'tools/run-tests --write-durations {unit}', _FAILED, 'tools/run-tests {unit}'),
 )
 
 
 def units(layers: Iterable[Layer], seed: int) -> list[Unit]:
-    """All units of layers. Each has a seed that follows from the seed and from its own name."""
+    """Return all units of layers. The seed of a unit depends on the seed and on its own name."""
     return [Unit(layer, name, random.Random(f'{seed} {layer.name} {name}').randrange(2 ** 32))
             for layer in layers for name in layer.units()]
 
 
-def in_order(found: Iterable[Unit], played: Mapping[str, str]) -> list[Unit]:
-    """What was never played first, then what was not played for longest.
+def in_order(chosen: Iterable[Unit], played: Mapping[str, str]) -> list[Unit]:
+    """Sort units by their last run, those that have never run first.
 
-    :param played: when each was played last, by its key
+    :param played: time of the last run by the key of the unit
     """
-    return sorted(found, key=lambda unit: played.get(unit.key, ''))
+    return sorted(chosen, key=lambda unit: played.get(unit.key, ''))
 
 
 def finds(unit: Unit, status: int | None, output: str) -> list[Find]:
-    """What the end and the output of a unit mean.
+    """Return the findings of a unit.
 
-    :param status: None if the unit did not end
+    :param status: exit status; None if the unit timed out
     """
-    found: dict[str, Find] = {}
+    findings: dict[str, Find] = {}
     for match in re.finditer(unit.layer.found, output, re.M):
         again = unit.layer.again.format(**match.groupdict(), command=unit.command, unit=unit.name)
-        # A simulation says much about what went wrong once: the first line is enough.
+        # A simulation prints several lines about one violation. Keep only the first.
         key = match.groupdict().get('shows', match['what'])
-        found.setdefault(key, Find(unit.layer.name, match['what'], again))
+        findings.setdefault(key, Find(unit.layer.name, match['what'], again))
     if status is None:
-        found[''] = Find(unit.layer.name, f'{unit.name} timed out', unit.command)
-    elif status and not found:
+        findings[''] = Find(unit.layer.name, f'{unit.name} timed out', unit.command)
+    elif status and not findings:
         return [Find(unit.layer.name, f'{unit.name} exited with status {status}', unit.command)]
-    return list(found.values())
+    return list(findings.values())
 
 
-def table(known: Iterable[Unit], played: Mapping[Unit, float],
-          found: Iterable[Find]) -> list[str]:
-    """The lines at the end: each layer, then each find with what shows it again.
+def table(planned: Iterable[Unit], played: Mapping[Unit, float],
+          findings: Iterable[Find]) -> list[str]:
+    """Return the table of layers, followed by each finding with the command that reproduces it.
 
-    :param played: how many seconds each took
+    :param planned: all units, including those that have not run
+    :param played: duration in seconds of each unit that has run
+    :param findings: findings of all units
     """
-    known, found = list(known), list(found)
-    names = list(dict.fromkeys(unit.layer.name for unit in known))
+    planned, findings = list(planned), list(findings)
+    names = list(dict.fromkeys(unit.layer.name for unit in planned))
     width = max(map(len, (*names, 'layer')))
     lines = [f'{"layer":{width}}  units     run  found  seconds']
     for name in names:
-        counts = (sum(unit.layer.name == name for unit in known),
+        counts = (sum(unit.layer.name == name for unit in planned),
                   sum(unit.layer.name == name for unit in played),
-                  sum(find.layer == name for find in found),
+                  sum(find.layer == name for find in findings),
                   sum(took for unit, took in played.items() if unit.layer.name == name))
         lines.append('{:{}}  {:5}  {:6}  {:5}  {:7.0f}'.format(name, width, *counts))
-    for find in found:
+    for find in findings:
         lines += [f'{find.layer}: {find.what}', f'    {find.again}']
     return lines

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Run tests with stestr, run each that failed once more, alone, and say whether the run passes.
+"""Run tests with stestr, rerun each failed test alone, and decide whether the run passes.
 
-A test that fails and then passes alone is flaky: it is named, and one of them does not fail the
-run. Two do, and so does one that KNOWN names: a test that fails by chance is corrected, not run
-again for ever. Ends with the line "N passed, N failed, N skipped", in which a flaky test has
-passed unless the run does not pass, and with 1 if it does not.
+A test that fails and then passes alone is flaky. The run passes with one flaky test, which is
+named. It fails with more, and with a flaky test that KNOWN names: a test that fails by chance must
+be corrected. The last line is "N passed, N failed, N skipped". If the run passes, a flaky test
+counts as passed. The exit status is 1 if the run fails.
 
-Workers get the tests that were recorded as longest first (tools/durations.py), so that the same
-commit is shared out in the same way everywhere.
+Workers get the tests in the order of their recorded durations (tools/durations.py), longest first.
+Thus the tests of a commit are distributed in the same way everywhere.
 """
 import argparse
 import io
@@ -31,13 +31,13 @@ from stestr.repository import file
 import durations
 
 KNOWN = pathlib.Path('doc/source/contributor/flaky.txt')
-"""Names of flaky tests, relative to the root: a line each, a space, the cause."""
+"""Path of the list of known flaky tests. Each line is a test name, a space, and the cause."""
 FLAKY_ALLOWED = 1
 RERUN_ALLOWED = 10
-"""More failures than these are no chance, so the answer comes without running them again."""
+"""Maximum number of failures to rerun. More failures are not a coincidence."""
 
 LIMIT = 45 * 60
-"""A worker that runs for so many seconds hangs: blockattach.tests ends it, and shows where."""
+"""Seconds after which a worker counts as hanging. blockattach.tests ends it with its stacks."""
 
 STESTR = (sys.executable, '-m', 'stestr.cli')
 
@@ -45,9 +45,9 @@ _WHOLE = re.compile(r'^(?:setUp|tearDown)(?:Class|Module) \((?P<name>.+)\)$')
 
 
 class Results(NamedTuple):
-    """What a run of stestr recorded: ids of tests, in the order of their ends.
+    """Results of a run of stestr: ids of tests, in the order of their ends.
 
-    ``ended``: the exit status of stestr.
+    :ivar ended: exit status of stestr
     """
 
     passed: tuple[str, ...] = ()
@@ -58,7 +58,12 @@ class Results(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``flaky`` passed alone, ``failed`` did not; ``reasons``: why the run does not pass."""
+    """Decision on a run.
+
+    :ivar flaky: tests that failed and then passed alone
+    :ivar failed: tests that failed again, or that did not run
+    :ivar reasons: reasons why the run fails; empty if it passes
+    """
 
     flaky: tuple[str, ...]
     failed: tuple[str, ...]
@@ -66,11 +71,12 @@ class Verdict(NamedTuple):
 
 
 def judge(results: Results, listed: Iterable[str], passed_alone: Collection[str],
-          known: Collection[str]) -> Verdict:
-    """The rule: what the failures of a run mean, given which of them pass when run alone.
+          flaky_before: Collection[str]) -> Verdict:
+    """Decide whether a run passes.
 
     :param listed: the tests that were to run
-    :param known: lines of `KNOWN`
+    :param passed_alone: failed tests that passed when they were run alone
+    :param flaky_before: lines of `KNOWN`
     """
     flaky = tuple(name for name in results.failed if name in passed_alone)
     rest = tuple(name for name in results.failed if name not in passed_alone)
@@ -86,14 +92,14 @@ def judge(results: Results, listed: Iterable[str], passed_alone: Collection[str]
         reasons.append(f'{len(flaky)} flaky tests, at most {FLAKY_ALLOWED} is allowed')
     # The names of classes contain spaces.
     reasons += [f'{name} was flaky before: {KNOWN} names it' for name in flaky
-                if any(f'{line} '.startswith(f'{name} ') for line in known)]
+                if any(f'{line} '.startswith(f'{name} ') for line in flaky_before)]
     return Verdict(flaky, (*rest, *lost), tuple(reasons))
 
 
 def not_run(listed: Iterable[str], results: Results) -> tuple[str, ...]:
-    """What was to run and left no trace: a worker that dies takes the rest of its tests along.
+    """Return the tests that have no result, because the worker that should run them died.
 
-    Where a class is not set up or is skipped as a whole, its record stands for its tests.
+    A class or module that fails in its set-up or is skipped has one result for all of its tests.
     """
     names = {*results.passed, *results.failed, *results.skipped}
     wholes = tuple(f'{found["name"]}.' for found in map(_WHOLE.match, names) if found)
@@ -101,19 +107,19 @@ def not_run(listed: Iterable[str], results: Results) -> tuple[str, ...]:
 
 
 def list_tests(filters: list[str]) -> list[str]:
-    """The tests that stestr selects."""
+    """Return the tests that stestr selects."""
     open_repository('.')
     found = subprocess.run([*STESTR, 'list', *filters], stdout=subprocess.PIPE, text=True,
                            check=False)
     if found.returncode:
-        # It says what cannot be imported.
+        # The output names the module that cannot be imported.
         print(found.stdout)
         return []
     return found.stdout.splitlines()
 
 
 def run_tests(place: str, arguments: list[str], limit: int) -> Results:
-    """Run tests and record them below ``place``."""
+    """Run tests, and record the results below ``place``."""
     repository = open_repository(place)
     before = repository.count()
     ended = subprocess.run([*STESTR, '--repo-url', place, 'run', *arguments], check=False,
@@ -124,7 +130,7 @@ def run_tests(place: str, arguments: list[str], limit: int) -> Results:
 
 
 def passes_alone(name: str, limit: int) -> bool:
-    """Whether a test passes with nothing beside it; its records are not kept."""
+    """Return True if a test passes when it is run alone. The result is not recorded."""
     with tempfile.TemporaryDirectory() as folder:
         found = _WHOLE.match(name)
         if found:
@@ -136,8 +142,9 @@ def passes_alone(name: str, limit: int) -> bool:
 
 
 def _named(names: Iterable[str], folder: str) -> list[str]:
-    """The arguments that let stestr run these, and not look for them: that takes it as long as
-    importing all of them.
+    """Return the arguments with which stestr runs these tests without a search.
+
+    A search takes stestr as long as importing all tests.
     """
     path = pathlib.Path(folder, 'names')
     path.write_text('\n'.join([*names, '']), encoding='utf-8')
@@ -145,7 +152,7 @@ def _named(names: Iterable[str], folder: str) -> list[str]:
 
 
 def open_repository(place: str) -> file.Repository:
-    """Where stestr records runs below a folder; made where there is none."""
+    """Return the records of stestr below a directory, which are created if needed."""
     factory = file.RepositoryFactory()
     try:
         return factory.open(place)
@@ -173,7 +180,7 @@ def _latest(repository: file.Repository, ended: int) -> Results:
 
 
 def main() -> int:
-    """Run, run again, judge, print."""
+    """Run the tests, rerun failed ones, and print the verdict."""
     parser = argparse.ArgumentParser(prog='tools/judge.py', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--concurrency', default='2', help='how many processes run tests')
@@ -188,14 +195,14 @@ def main() -> int:
         print('Cannot list the tests, or there are none\n0 passed, 1 failed, 0 skipped')
         return 1
     recorded = durations.parse(_text(durations.RECORD))
-    # stestr knows the times of tests by names without tags.
+    # stestr records durations under test names without tags.
     durations.replace_history(pathlib.Path(open_repository('.').base), {
         utils.cleanup_test_name(name): took
         for name, took in durations.shared(listed, recorded).items()})
     with tempfile.TemporaryDirectory() as folder:
         results = run_tests('.', ['--concurrency', asked.concurrency, *_named(listed, folder)],
                             asked.limit)
-    # A run in which a worker has died fails whatever becomes of its last test.
+    # A run in which a worker died fails anyway, so its failures are not rerun.
     passed_alone = set() if not_run(listed, results) else _passed_alone(results, asked.limit)
     verdict = judge(results, listed, passed_alone, _text(KNOWN).splitlines())
     if asked.write_durations and not verdict.reasons:

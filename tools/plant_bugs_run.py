@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Break one guard of the service after the other, each in a copy of the package, and see what
-notices: a fixed seed of the simulation, or the test of the gate that the table names.
+"""Plant bugs in copies of the package, one at a time, and check that each bug is detected.
 
-Prints a line for each bug. Ends with 0 if all are caught, with 1 if one is missed, and with 2 if
-one cannot be planted, or if the package as it is fails where a bug was caught.
+A planted bug breaks one guard of the service. A fixed seed of the simulation detects the bug, or
+the test of the gate that the table names.
+
+The command prints a line for each bug. The exit status is 0 if all bugs are detected, and 1 if a
+bug is missed. It is 2 if a bug cannot be planted, or if the unchanged package fails where a bug
+was detected.
 """
 import argparse
 import functools
@@ -15,7 +18,7 @@ from lab.planted import planting
 
 
 def main() -> int:
-    """Plant them all."""
+    """Plant the selected bugs, or list all."""
     parser = argparse.ArgumentParser(prog='tools/plant-bugs', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--only', action='append', metavar='NAME', help='these, by their names')

@@ -1,8 +1,8 @@
-"""`tools/quickstart --compute`, once everything is installed: servers that share a volume, on
-three hosts of this machine, as real QEMU guests.
+"""Execution of `tools/quickstart --compute` after the installation: servers that share a volume.
 
-Everything is a process of its own: blockattach-all, RabbitMQ, the compute API, an agent for each
-host, a QEMU for each guest. They end with the story, or on Ctrl-C.
+The servers are QEMU guests on three virtual hosts of this machine. blockattach-all, RabbitMQ, the
+compute API, the agent of each host, and each guest are separate processes. They are stopped at the
+end of the story or by Ctrl-C.
 """
 import argparse
 import contextlib
@@ -33,7 +33,9 @@ HOSTS = ('host-a', 'host-b', 'host-c')
 VERSIONS = {'OpenStack-API-Version': 'compute 2.100, volume 3.71, blockattach 1.0'}
 SECONDS = 120.0
 ANSWER_SECONDS = 10.0
-"""What is asked of a guest at the moment it moves is lost with the line: it is asked again."""
+"""Timeout of a request to a guest that may be migrating. Its console is lost with the migration,
+and the request is repeated on the new one.
+"""
 POLL_SECONDS = 0.2
 FIRST, SECOND = b'written by the writer', b'and once more'
 CONFIGURATION = """
@@ -57,7 +59,7 @@ agent_down_time = 5
 
 
 class Cloud(contextlib.ExitStack):
-    """All processes, from the beginning of a ``with`` to its end."""
+    """All processes of the demonstration, as a context manager that stops them."""
 
     def __init__(self, say: Callable[[str], None], accelerator: str) -> None:
         super().__init__()
@@ -67,9 +69,9 @@ class Cloud(contextlib.ExitStack):
         self.port = ports.free_port()
 
     def start(self) -> None:
-        """Begin all.
+        """Start all processes.
 
-        :raises CannotStart: one does not begin
+        :raises CannotStart: a process does not start
         """
         self.folder = pathlib.Path(self.enter_context(
             tempfile.TemporaryDirectory(prefix='blockattach-compute-')))
@@ -78,7 +80,7 @@ class Cloud(contextlib.ExitStack):
         self._broker = self.enter_context(servers.RabbitMQ())
         self._boots = guests.find().build(str(self.folder))
         self._say(f'Starting the compute API and the agents of {", ".join(HOSTS)}')
-        # Guests go on when their agents end.
+        # Guests survive the end of their agents, so they are destroyed separately.
         self.callback(self._end_guests)
         self._process('compute_api', 'compute-api')
         for host in HOSTS:
@@ -111,7 +113,10 @@ class Cloud(contextlib.ExitStack):
         return process
 
     def console(self, host: str, server_id: str, seconds: float = SECONDS) -> guests.Console:
-        """The serial line of a guest, which answers within so many seconds."""
+        """Return the serial console of a guest.
+
+        :param seconds: time within which the guest must respond
+        """
         return guests.Console(str(self.folder / 'compute' / host / server_id
                                   / qemu_process.CONSOLE), seconds)
 
@@ -122,7 +127,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class Story:
-    """Steps that build on each other; the map of attachments is printed behind each."""
+    """Steps that build on each other. The attachment tree is printed after each step."""
 
     def __init__(self, cloud: Cloud, say: Callable[[str], None]) -> None:
         self._cloud = cloud
@@ -144,10 +149,10 @@ class Story:
         )
 
     def clean(self) -> None:
-        """All ends with the cloud."""
+        """Do nothing, because all resources end with the cloud."""
 
     def draw(self) -> None:
-        """The map of attachments."""
+        """Print the attachment tree."""
         done = subprocess.run(
             [os.path.join(os.path.dirname(sys.executable), 'openstack'), '--os-auth-type', 'none',
              '--os-endpoint', self._cloud.storage.endpoint, 'volume', 'attachment', 'tree'],
@@ -186,7 +191,7 @@ class Story:
             'GET', f'/servers/{server_id}/os-volume_attachments')['volumeAttachments']}
 
     def _disk(self, server_id: str, seconds: float = SECONDS) -> tuple[guests.Console, str]:
-        """The serial line of a guest, and the volume's name there."""
+        """Return the serial console of a guest, and the name of the volume in the guest."""
         console = self._cloud.console(self._host(server_id), server_id, seconds)
         found: list[str] = []
 
@@ -295,7 +300,10 @@ class Story:
 
 
 class _Writing:
-    """A guest writes on and on, until the end of a ``with``; while it moves it is looked for."""
+    """Background thread in which a guest writes repeatedly during a ``with`` block.
+
+    While the guest is migrated, the thread searches for its new console.
+    """
 
     def __init__(self, find: Callable[[], tuple[guests.Console, str]]) -> None:
         self.count = 0
@@ -312,7 +320,7 @@ class _Writing:
         self._thread.join()
 
     def further(self) -> None:
-        """Wait until it has written three times more."""
+        """Wait until the guest has written three times more."""
         wanted = self.count + 3
         quickstart_story.expect(
             clocks.Clock().until(lambda: self.count >= wanted, SECONDS, POLL_SECONDS),
@@ -325,12 +333,12 @@ class _Writing:
                 console, disk = found = found or self._find()
                 self.count += console.write(disk, SECOND)
             except (guests.GuestError, OSError, ValueError, quickstart_story.StoryFailed):
-                # Its line is cut off where it leaves, and is another one where it comes.
+                # The guest has a new console on the destination of the migration.
                 found = None
 
 
 def play(cloud: Cloud) -> list[quickstart_story.Shown]:
-    """Play to the end, with the map of attachments behind each step."""
+    """Play all steps, and print the attachment tree after each step."""
     story = Story(cloud, quickstart_run.say)
     shown = []
     for number, (title, act) in enumerate(story.steps, 1):
@@ -348,7 +356,10 @@ def play(cloud: Cloud) -> list[quickstart_story.Shown]:
 
 
 def main() -> int:
-    """Run; 0, or 1 with the reason, or 130 if it was interrupted."""
+    """Run the command.
+
+    :returns: exit status: 0 on success, 1 on failure, 130 if interrupted
+    """
     parser = argparse.ArgumentParser(prog='tools/quickstart --compute')
     parser.add_argument('--exit', action='store_true')
     parser.add_argument('--accelerator', default='tcg')
@@ -365,7 +376,10 @@ def main() -> int:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Play, and unless ``--exit`` says otherwise serve until a signal; the exit status."""
+    """Play the story, and then serve until a signal or, with ``--exit``, stop.
+
+    :returns: exit status
+    """
     with Cloud(quickstart_run.say, options.accelerator) as cloud:
         cloud.start()
         for line in quickstart_story.table(play(cloud)):

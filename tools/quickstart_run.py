@@ -1,4 +1,4 @@
-"""`tools/quickstart`, once everything is installed: serve, play the story, keep serving."""
+"""Execution of `tools/quickstart` after the installation: start the service, play the story."""
 import argparse
 import contextlib
 import os
@@ -19,12 +19,12 @@ PORTS_TRIED = 100
 ADDRESS = '127.0.0.1'
 LOOK_SECONDS = 1.0
 
-# How blockattach-all says that it cannot run, and that another does.
+# Prefix of error lines of blockattach-all, and its error if another instance is running.
 REFUSES = 'blockattach-all: '
 IN_USE = 'another blockattach-all uses the state directory'
 
 PROGRAMS = {'tgtd': 'tgt', 'qemu-io': 'qemu-utils and qemu-block-extra'}
-# Debian keeps daemons where the search path of ordinary users does not look.
+# Debian installs daemons in directories that are not in the PATH of ordinary users.
 SEARCH = os.pathsep.join((os.environ.get('PATH', os.defpath), '/usr/local/sbin', '/usr/sbin'))
 
 HOW_TO_GO_ON = """
@@ -45,11 +45,11 @@ Ctrl-C stops the service and its tgtd. The data is kept for the next start."""
 
 
 class CannotStart(Exception):
-    """One line that says why, and what to do."""
+    """Raised if the service cannot start. The text is the reason with the remedy."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog='tools/quickstart')
     parser.add_argument('--state-dir', default=core.default_state_path())
     parser.add_argument('--port', type=int)
@@ -58,9 +58,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def check_programs() -> None:
-    """See what the story needs before it begins.
+    """Check that the programs of the story are installed.
 
-    :raises CannotStart: something is not installed
+    :raises CannotStart: a program is missing
     """
     missing = [f'{program} (Debian: {packages})' for program, packages in PROGRAMS.items()
                if shutil.which(program, path=SEARCH) is None]
@@ -69,13 +69,13 @@ def check_programs() -> None:
 
 
 def free_port() -> int:
-    """The usual port, or the first one after it that nobody listens on.
+    """Return the usual port, or the next port on which no process listens.
 
-    :raises CannotStart: all are taken
+    :raises CannotStart: all ports that were tried are in use
     """
     for port in range(PORT, PORT + PORTS_TRIED):
         with socket.socket() as probe, contextlib.suppress(OSError):
-            # As the server does: an address whose last connections are still dying is free.
+            # Use the same option as the server: a port with connections in TIME_WAIT is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((ADDRESS, port))
             return port
@@ -83,7 +83,7 @@ def free_port() -> int:
 
 
 def make_stack(options: argparse.Namespace) -> stack.Stack:
-    """The service, not yet started.
+    """Return the service, which is not started.
 
     :raises CannotStart: the state directory cannot be used
     """
@@ -101,9 +101,9 @@ def make_stack(options: argparse.Namespace) -> stack.Stack:
 
 
 def start(service: stack.Stack, options: argparse.Namespace) -> None:
-    """Start the service and say where it is.
+    """Start the service, and print its port if it is not the usual one.
 
-    :raises CannotStart: it does not start
+    :raises CannotStart: the service does not start
     """
     say('Starting blockattach-all')
     try:
@@ -116,7 +116,7 @@ def start(service: stack.Stack, options: argparse.Namespace) -> None:
 
 
 def refusal(words: str, log_path: str) -> str:
-    """Why the service did not start, and what to do about it."""
+    """Return the reason why the service did not start, with the remedy."""
     own = [line.removeprefix(REFUSES) for line in words.splitlines() if line.startswith(REFUSES)]
     reason = (own or words.splitlines() or ['unknown reason'])[-1]
     reason = reason.removeprefix('cannot start: ')
@@ -126,7 +126,10 @@ def refusal(words: str, log_path: str) -> str:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Play, and unless ``--exit`` says otherwise serve until a signal; the exit status."""
+    """Play the story, and then serve until a signal or, with ``--exit``, stop.
+
+    :returns: exit status
+    """
     service = make_stack(options)
     try:
         start(service, options)
@@ -148,7 +151,10 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def wait(service: stack.Stack) -> int:
-    """Say how to go on, and wait for the end."""
+    """Print instructions, and wait for a signal.
+
+    :returns: exit status: 0 after a signal, 1 if the service has ended unexpectedly
+    """
     say(HOW_TO_GO_ON.format(endpoint=service.endpoint, state_dir=service.state_dir,
                             log_path=service.log_path, venv=os.path.relpath(sys.prefix)))
     over = threading.Event()
@@ -164,16 +170,20 @@ def wait(service: stack.Stack) -> int:
 
 
 def say(text: str) -> None:
-    """One line for a person, at once."""
+    """Print a line and flush it."""
     print(text, flush=True)
 
 
 def main() -> int:
-    """Run; 0, or 1 with the reason, or 130 if it was interrupted before the end of the story."""
+    """Run the command.
+
+    :returns: exit status: 0 on success, 1 on failure, 130 if interrupted before the end of the
+        story
+    """
     options = parse(sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    # The service is on loopback: no proxy of the caller's knows the way.
+    # A proxy in the environment of the caller cannot reach a service on loopback.
     os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'), ADDRESS)))
     def act() -> int:
         check_programs()
@@ -183,8 +193,11 @@ def main() -> int:
 
 
 def status(act: Callable[[], int], refusals: tuple[type[Exception], ...]) -> int:
-    """What an act returns; 1 with the reason if it cannot start or its story fails, and 130 if it
-    was interrupted."""
+    """Call a function, and return its exit status.
+
+    :param refusals: exceptions that mean that the service cannot start
+    :returns: 1 if the service cannot start or the story fails, 130 if interrupted
+    """
     try:
         return act()
     except refusals as exc:

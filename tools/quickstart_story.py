@@ -1,7 +1,7 @@
-"""The story that `tools/quickstart` plays: one volume, three hosts, each with its own mode.
+"""Story that `tools/quickstart` plays: one volume on three hosts, each with its own access mode.
 
-Played with stock openstacksdk for the API and QEMU's user-space iSCSI initiator for the bytes, on
-a real `blockattach-all`: what it shows is what a consumer sees.
+The story uses the released openstacksdk for the API and QEMU's user-space iSCSI initiator for I/O.
+It runs on a real `blockattach-all`, so it shows what a consumer sees.
 """
 import contextlib
 import threading
@@ -23,14 +23,14 @@ TYPE = 'multiattach'
 KIB = 1024
 MIB = 1024 * KIB
 
-# What A writes before the others come, and what it writes on and on.
+# Data that A writes before other hosts attach, and data that A writes repeatedly.
 FIRST = (0, 4 * MIB, 0xa1)
 ONGOING_AT = 64 * MIB
 ONGOING_PIECE = 64 * KIB
 ONGOING_PIECES = 256
 ONGOING_PATTERN = 0x5a
 
-# Bounds of what is waited for; the service answers far earlier.
+# Timeouts. The service usually responds much earlier.
 API_SECONDS = 30
 STATUS_SECONDS = 30
 GOES_ON_SECONDS = 20
@@ -38,11 +38,11 @@ POLL_SECONDS = 0.1
 
 
 class StoryFailed(Exception):
-    """A step showed something else than it should."""
+    """Raised if a step has an unexpected result."""
 
 
 class Shown(NamedTuple):
-    """What one step showed."""
+    """Result of a step."""
 
     title: str
     text: str
@@ -50,7 +50,7 @@ class Shown(NamedTuple):
 
 
 class Host:
-    """One host: its name, its initiator, and what it holds at the moment."""
+    """Host of the story: its initiator, its attachment, and its iSCSI session."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -59,30 +59,30 @@ class Host:
         self._session: initiator.Session | None = None
 
     def connector(self) -> dict[str, Any]:
-        """The connector that a host sends to attach."""
+        """Return the connector that the host sends to attach."""
         return {'initiator': self.initiator.name, 'host': self.name, 'ip': '127.0.0.1',
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
     def log_in(self, read_only: bool = False) -> initiator.Session:
-        """Open the volume as the attachment says."""
+        """Open an iSCSI session with the connection information of the attachment."""
         self._session = self.initiator.open(self.attachment.connection_info, read_only=read_only)
         return self._session
 
     @property
     def session(self) -> initiator.Session:
-        """The open one."""
+        """Open iSCSI session."""
         assert self._session is not None
         return self._session
 
     def log_out(self) -> None:
-        """Close it; none is fine."""
+        """Close the iSCSI session, if there is one."""
         if self._session is not None:
             session, self._session = self._session, None
             session.close()
 
 
 class GoesOn:
-    """An act that is repeated in the background, until the end of a ``with``."""
+    """Function that is repeated in a background thread during a ``with`` block."""
 
     def __init__(self, act: Callable[[int], object]) -> None:
         self.count = 0
@@ -102,9 +102,9 @@ class GoesOn:
         self._thread.join(GOES_ON_SECONDS)
 
     def further(self, times: int = 3) -> None:
-        """Wait until it was done so many times more.
+        """Wait until the function has been called several times more.
 
-        :raises StoryFailed: it met an error, or does not go on
+        :raises StoryFailed: the function has raised an exception, or has not been called in time
         """
         with self._changed:
             wanted = self.count + times
@@ -129,7 +129,7 @@ class GoesOn:
 
 
 class Story:
-    """Steps that build on each other, and a way back from wherever one of them failed."""
+    """Steps that build on each other, with a cleanup after a failed step."""
 
     def __init__(self, endpoint: str) -> None:
         cloud = openstack.connect(
@@ -151,7 +151,7 @@ class Story:
         )
 
     def clean(self) -> None:
-        """Remove what a story that did not come to its end has left; as much as can be."""
+        """Delete as much as possible of what a failed story has left."""
         for host in (self._a, self._b, self._c):
             with contextlib.suppress(Exception):
                 host.log_out()
@@ -198,7 +198,7 @@ class Story:
         return f'{FIRST[1] // MIB} MiB read, identical data'
 
     def _try_to_write(self) -> str:
-        """With a session of its own that does not even claim to be read-only."""
+        """Write in a session that is not opened read-only, so that only the target rejects it."""
         self._b.log_out()
         try:
             self._b.log_in().write(FIRST[0], FIRST[1], 0xb2)
@@ -256,9 +256,10 @@ class Story:
 
 
 def play(story: Story, say: Callable[[str], None]) -> list[Shown]:
-    """Play to the end.
+    """Play all steps.
 
-    :raises StoryFailed: the text names the step and what went wrong; what it made is removed
+    :raises StoryFailed: a step failed. The text names the step and the reason. The attachments and
+        the volume of the story were deleted as far as possible
     """
     time = clock.Clock()
     shown: list[Shown] = []
@@ -280,7 +281,7 @@ def play(story: Story, say: Callable[[str], None]) -> list[Shown]:
 
 
 def table(shown: list[Shown]) -> Iterator[str]:
-    """The story in a few lines."""
+    """Yield the lines of the table of steps."""
     first = max(len(row.title) for row in shown)
     second = max(len(row.text) for row in shown)
     rule = f'{"-" * first}  {"-" * second}  {"-" * 7}'
@@ -292,9 +293,11 @@ def table(shown: list[Shown]) -> Iterator[str]:
 
 
 def expect(fact: bool, otherwise: str) -> None:
-    """Return if a step showed what it should.
+    """Raise StoryFailed with a text unless a condition holds.
 
-    :raises StoryFailed: it did not
+    :param fact: the condition
+    :param otherwise: the text
+    :raises StoryFailed: the condition does not hold
     """
     if not fact:
         raise StoryFailed(otherwise)

@@ -1,10 +1,11 @@
-"""End what LIO offers for the backends of a configuration, so that nothing holds their volumes.
+"""Remove the LIO exports of the backends of a configuration, so that their volumes can be deleted.
 
     python tools/remove_lio_exports.py --config-file FILE
 
-For a machine whose volumes are about to be removed: sessions of hosts end. The volume service must
-not run, since it would offer all of it again. LIO needs the rights for it, root's or those of the
-rule for sudo (doc/source/admin/lio.rst).
+The command is meant for a machine whose volumes are about to be deleted. It ends the sessions of
+hosts. The volume service must not be running, because it would export the volumes again. The
+command needs the privileges for LIO: those of root, or the rule for sudo
+(doc/source/admin/lio.rst).
 """
 import os
 import sys
@@ -23,7 +24,7 @@ NAME = 'tools/remove_lio_exports.py'
 
 
 def main() -> int:
-    """Remove; 0 if nothing is left, 1 with the reason if not."""
+    """Remove the exports, and return 0, or 1 if an export cannot be removed."""
     conf = cfg.ConfigOpts()
     try:
         conf(sys.argv[1:], project='blockattach', prog=NAME)
@@ -43,7 +44,7 @@ def main() -> int:
 
 
 def remove(target: lio.LioTarget) -> None:
-    """Remove all that it offers, and print each volume."""
+    """Remove all exports of a target, and print each volume."""
     for one in target.exports():
         target.unexport(one.volume_id)
         process.say(f'Volume {one.volume_id} is offered no more')

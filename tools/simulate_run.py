@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Play the whole service under a virtual clock, and hold it to its invariants.
+"""Simulate the whole service under a virtual clock, and check its invariants.
 
-Random requests of many clients meet random faults: crashes of each process at each point, messages
-lost, late, doubled and out of order, storage that is slow and fails, a database that throws
-transactions out. Prints one line for each violation, with the seed that replays it.
+The simulation combines random requests of many clients with random faults. Processes crash at any
+point. Messages are lost, delayed, duplicated and reordered. Storage is slow and fails. The
+database aborts transactions. The command prints one line for each violation, with the seed that
+reproduces the violation.
 """
 import argparse
 import hashlib
@@ -17,7 +18,7 @@ from lab.simulation import play
 
 
 def main() -> int:
-    """Run them; 1 if anything was violated."""
+    """Run the simulations, and return 1 if an invariant was violated."""
     parser = argparse.ArgumentParser(prog='tools/simulate', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seed', type=int, required=True)

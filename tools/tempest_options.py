@@ -1,7 +1,8 @@
-"""What the service offers, as groups of tempest.conf.
+"""Options of tempest.conf that depend on the service and not on the cloud.
 
-`tools/run-tempest` and the plugin for devstack say the same of it; each adds what is so in its own
-cloud. Run, it prints a line for each option: group, name and value with tabs between them.
+`tools/run-tempest` and the plugin for devstack use these options, and add those of their own
+cloud. The module prints a line for each option when it is executed: group, name and value,
+separated by tabs.
 """
 
 OFFERED = {
@@ -17,7 +18,9 @@ OFFERED = {
         'consistency_group': 'false', 'volume_locality': 'false', 'concurrency_tests': 'true',
         'api_extensions': 'all'},
 }
-"""By group. ``extend_attached_volume`` depends on the target, ``backend_names`` on the cloud."""
+"""Options by group. ``extend_attached_volume`` depends on the target, and ``backend_names`` on the
+cloud, so they are not included.
+"""
 
 if __name__ == '__main__':
     for group, options in OFFERED.items():

@@ -1,4 +1,4 @@
-"""`tools/run-tempest`, once the cloud is up: configure Tempest, run it, judge its skips."""
+"""Execution of `tools/run-tempest` on a running cloud: run Tempest and check its skips."""
 import configparser
 import contextlib
 import http.server
@@ -34,7 +34,11 @@ _DOMAIN_OF = 'OS_PROJECT_DOMAIN_NAME'
 
 
 class Outcome(NamedTuple):
-    """How a test ended. ``status``: success, fail, skip, ...; ``reason``: why it was skipped."""
+    """Outcome of a test.
+
+    :ivar status: ``success``, ``fail``, ``skip``, ...
+    :ivar reason: reason of a skip; else empty
+    """
 
     name: str
     status: str
@@ -42,13 +46,13 @@ class Outcome(NamedTuple):
 
 
 def account(openrc: pathlib.Path) -> dict[str, str]:
-    """The variables of a file that a shell would read."""
+    """Return the variables that an openrc file exports."""
     lines = (shlex.split(line) for line in openrc.read_text('utf-8').splitlines())
     return dict(words[1].split('=', 1) for words in lines if words[:1] == ['export'])
 
 
 def connect(openrc: dict[str, str]) -> openstack.connection.Connection:
-    """The cloud, as its administrator."""
+    """Return a connection of the administrator of the cloud."""
     return openstack.connection.Connection(
         auth_type='password', region_name=openrc['OS_REGION_NAME'], auth={
             'auth_url': openrc['OS_AUTH_URL'], 'username': openrc['OS_USERNAME'],
@@ -57,7 +61,7 @@ def connect(openrc: dict[str, str]) -> openstack.connection.Connection:
 
 
 def image_id(cloud: openstack.connection.Connection) -> str:
-    """A small image that volumes can be made from."""
+    """Return the id of a small image to create volumes from. The image is created if needed."""
     images: Any = cloud.image
     found = images.find_image(IMAGE)
     if found is None:
@@ -68,10 +72,13 @@ def image_id(cloud: openstack.connection.Connection) -> str:
 
 
 class NoNetworks(http.server.BaseHTTPRequestHandler):
-    """A Neutron without security groups: Tempest looks for those of a project that it removes."""
+    """Neutron API without security groups.
+
+    Tempest lists the security groups of each project that it deletes.
+    """
 
     def do_GET(self) -> None:  # noqa: N802, the name is the library's
-        """Answer any list."""
+        """Return an empty list of security groups for any request."""
         body = json.dumps({'security_groups': []}).encode()
         self.send_response(200)
         self.send_header('Content-Type', 'application/json')
@@ -80,27 +87,27 @@ class NoNetworks(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
 def networks(cloud: openstack.connection.Connection, region: str) -> Iterator[None]:
-    """Have a Neutron in the catalog that answers what Tempest asks for when it cleans up."""
+    """Serve a Neutron API in the catalog during the context, for the cleanup of Tempest."""
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), NoNetworks)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     identity: Any = cloud.identity
-    made = identity.create_service(name=region, type='network')
-    identity.create_endpoint(service_id=made.id, interface='public', region_id=region,
+    service = identity.create_service(name=region, type='network')
+    identity.create_endpoint(service_id=service.id, interface='public', region_id=region,
                              url=f'http://127.0.0.1:{server.server_port}')
     try:
         yield
     finally:
-        identity.delete_service(made)
+        identity.delete_service(service)
         server.shutdown()
 
 
 def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str]]:
-    """Groups of tempest.conf: what the service offers, and what is so in this cloud."""
+    """Return the groups of tempest.conf: options of the service and options of this cloud."""
     region = openrc['OS_REGION_NAME']
     groups = {
         'auth': {
@@ -111,8 +118,8 @@ def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str
             'admin_domain_name': openrc[_DOMAIN_OF]},
         'identity': {'auth_version': 'v3', 'uri_v3': openrc['OS_AUTH_URL'], 'region': region,
                      'v3_endpoint_type': 'public'},
-        # Classes that have a test with a server ask for Neutron, and are skipped whole without:
-        # `networks` is enough of one.
+        # Test classes that contain a test with a server require Neutron, and are skipped as a
+        # whole without it. `networks` serves enough of its API.
         'service_available': {'cinder': 'true', 'glance': 'true', 'nova': 'false',
                               'neutron': 'true', 'swift': 'false', 'horizon': 'false'},
         'compute': {'image_ref': image, 'image_ref_alt': image},
@@ -121,7 +128,7 @@ def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str
         'volume': {
             'region': region, 'backend_names': ','.join(BACKENDS), 'volume_size': '1',
             'build_timeout': '120', 'build_interval': '1'},
-        # The backends are tgt's.
+        # The backends use tgt, which reports a new size only to new sessions.
         'volume-feature-enabled': {'extend_attached_volume': 'false'},
     }
     for group, options in tempest_options.OFFERED.items():
@@ -130,7 +137,7 @@ def configuration(openrc: dict[str, str], image: str) -> dict[str, dict[str, str
 
 
 def prepare(folder: pathlib.Path, groups: dict[str, dict[str, str]]) -> None:
-    """Write Tempest's configuration there, and how stestr finds its tests."""
+    """Write the configurations of Tempest and stestr to a directory."""
     folder.mkdir(exist_ok=True)
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_dict(groups)
@@ -141,12 +148,12 @@ def prepare(folder: pathlib.Path, groups: dict[str, dict[str, str]]) -> None:
     suite = pathlib.Path(tempest.__file__).parent
     (folder / '.stestr.conf').write_text(
         f'[DEFAULT]\ntest_path={suite}/test_discover\ntop_dir={suite.parent}\n'
-        # The tests of a class share what it has made.
+        # The tests of a class share the resources that the class creates.
         'group_regex=([^\\.]*\\.)*\n', 'utf-8')
 
 
 def outcomes(folder: pathlib.Path) -> list[Outcome]:
-    """How the tests of the last run ended."""
+    """Return the outcomes of the last run."""
     found: list[Outcome] = []
 
     def keep(test: Any) -> None:
@@ -164,8 +171,9 @@ def outcomes(folder: pathlib.Path) -> list[Outcome]:
 
 
 def patterns() -> tuple[list[str], list[str]]:
-    """Of reasons for which a test may be skipped, and of tests that are not played at all: lines
-    of a file, which documents include.
+    """Return the patterns of reasons for allowed skips, and those of tests that are not run.
+
+    Both are lines of a file that the documentation includes.
     """
     lines = [line.split('  #')[0].strip() for line in SKIPS.read_text('utf-8').splitlines()
              if line.strip() and not line.startswith('#')]
@@ -173,20 +181,20 @@ def patterns() -> tuple[list[str], list[str]]:
             [line[1:] for line in lines if line.startswith('!')])
 
 
-def refused(found: list[Outcome]) -> Iterator[str]:
-    """Failures, and skips for a reason that is not listed."""
-    known = [re.compile(pattern) for pattern in patterns()[0]]
-    for one in found:
+def refused(results: list[Outcome]) -> Iterator[str]:
+    """Yield the failed tests, and those that were skipped for a reason that is not listed."""
+    allowed = [re.compile(pattern) for pattern in patterns()[0]]
+    for one in results:
         if one.status == 'skip':
             text = f'{one.name}: {one.reason}'
-            if not any(pattern.search(text) for pattern in known):
+            if not any(pattern.search(text) for pattern in allowed):
                 yield f'{one.name} skipped: {one.reason}'
         elif one.status not in ('success', 'xfail'):
             yield one.name
 
 
 def main() -> int:
-    """Run; 0 if all passed."""
+    """Run Tempest, and return 0 if all tests passed."""
     state = pathlib.Path(sys.argv[1])
     wanted = sys.argv[2] if len(sys.argv) > 2 else TESTS
     openrc = account(state / 'cloud' / 'openrc')

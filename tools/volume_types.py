@@ -1,12 +1,12 @@
-"""The volume types of a new cloud; `tools/devcloud` and the plugin for devstack make them.
+"""Volume types of a new cloud, as `tools/devcloud` and the plugin for devstack create them.
 
-Run, it acts on the cloud that the environment names, as the OpenStack clients do (``OS_CLOUD``, or
-``OS_AUTH_URL`` and the others), as an administrator::
+The module uses the cloud that the environment names, as OpenStack clients do (``OS_CLOUD``, or
+``OS_AUTH_URL`` and others). The account must be an administrator::
 
     python tools/volume_types.py [--backend NAME]...
 
-``--backend`` makes a type of that name besides, whose volumes are on that backend. A type that is
-there stays as it is.
+``--backend`` also creates a type with that name, whose volumes are on that backend. Existing types
+are not changed.
 """
 import argparse
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ from typing import Any
 import openstack
 
 SHARED = 'multiattach'
-"""The type of volumes that several hosts may have attached."""
+"""Type of volumes that can be attached to several hosts."""
 _MULTIATTACH = {'multiattach': '<is> True'}
 
 
 def make(cloud: openstack.connection.Connection, backends: Iterable[str] = ()) -> list[str]:
-    """Make those that are missing.
+    """Create the volume types that do not exist.
 
-    :param cloud: an administrator's
-    :param backends: the names that backends have in types (``volume_backend_name``)
-    :return: the names of those that were made
+    :param cloud: connection of an administrator
+    :param backends: names of backends in types (``volume_backend_name``)
+    :returns: names of the created types
     """
     storage: Any = cloud.block_storage
     wanted = {SHARED: _MULTIATTACH,
@@ -36,7 +36,7 @@ def make(cloud: openstack.connection.Connection, backends: Iterable[str] = ()) -
 
 
 def main() -> None:
-    """Make the types, and print which ones were missing."""
+    """Create the missing volume types, and print their names."""
     parser = argparse.ArgumentParser(prog='tools/volume_types.py',
                                      description='Make the volume types of a new cloud.')
     parser.add_argument('--backend', action='append', default=[], metavar='NAME',

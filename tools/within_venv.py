@@ -1,4 +1,4 @@
-"""The environment of Python packages that tools run in: ``.venv``, made where it is missing."""
+"""Virtual environment of the tools: ``.venv``, which is created if needed."""
 import importlib.util
 import os
 import subprocess
@@ -10,13 +10,13 @@ _PREPARE = '. "$0" && { [ $# = 0 ] || ensure_system_packages "$@" || true; } && 
 
 
 def enter(*packages: str) -> None:
-    """Go on in it, as the same command. What the tests need is installed there first.
+    """Continue the same command in the virtual environment, with the test requirements.
 
-    :param packages: sets of system packages that are installed, too, if that may be
-    :raises SystemExit: it cannot be prepared; it was said why
+    :param packages: sets of system packages that are installed as well if permitted
+    :raises SystemExit: the environment cannot be prepared. The reason was printed
     """
     sys.path[:0] = [ROOT, os.path.join(ROOT, 'tools')]
-    # With what the tests need an interpreter is in it, or in an environment of tox.
+    # An interpreter that has the test requirements belongs to the virtual environment or to tox.
     if importlib.util.find_spec('stestr') is not None:
         return
     environment = os.path.join(ROOT, 'tools', 'environment.sh')
