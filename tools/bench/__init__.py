@@ -1,6 +1,7 @@
-"""The parts of `tools/benchmark`: what is measured, with what load, how it is counted and shown.
+"""Parts of `tools/benchmark`: scenarios, load, measurement, and reports.
 
-The package is imported first: it chooses native threads before any library can choose otherwise.
+This package must be imported before other libraries, because the import of blockattach selects
+native threads.
 """
 import blockattach
 

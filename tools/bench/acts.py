@@ -1,4 +1,4 @@
-"""The operations that clients repeat: each is what a consumer does, request by request."""
+"""Operations that clients repeat, with the requests that a consumer sends."""
 import collections
 import dataclasses
 import threading
@@ -17,7 +17,10 @@ _NOT_FOUND = 404
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """What one thread works on: a volume of its own, and where needed an attachment of it."""
+    """Resources that one client thread uses.
+
+    :ivar attachment_id: attachment of the volume; empty if the operation needs none
+    """
 
     volume_id: str = ''
     attachment_id: str = ''
@@ -27,18 +30,23 @@ class Item:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """What a load process gets to do. ``items`` has one for each thread, unless there are
-    ``threads``.
+    """Job of a load process.
 
-    :param threads: how many do the act once on each item; 0: it is repeated until the time is over
-    :param pools: two of them: volumes are moved from one to the other
-    :param path: what a list scenario asks for
-    :param poll: seconds between the first two looks at a volume that is being made
-    :param rounds: of the scenarios in which all threads meet
-    :param hosts: how many join in a storm; they are shared out among the threads
-    :param first: the number of the first of them
-    :param stay: a storm leaves its attachments
-    :param rate: operations a second that are begun, whatever becomes of them; 0: as they end
+    There is one item for each thread, unless ``threads`` is given.
+
+    :param seconds: duration of the measurement
+    :param warmup: seconds before the measurement whose operations do not count
+    :param path: request path of a list scenario
+    :param poll: seconds between the first two polls of a volume that is being created
+    :param rounds: number of rounds of scenarios in which all threads start together
+    :param hosts: number of hosts that attach in a storm, divided among the threads
+    :param first: number of the first of these hosts
+    :param stay: True if a storm keeps its attachments
+    :param rate: operations to start per second regardless of unfinished ones; 0 to start an
+        operation when the last one has ended
+    :param threads: number of threads that execute the operation once for each item; 0 to repeat
+        the operation for the duration of the job
+    :param pools: two pools between which volumes are migrated
     """
 
     scenario: str
@@ -59,22 +67,22 @@ class Job:
 
     @property
     def clients(self) -> int:
-        """How many are at work at once."""
+        """Number of concurrent clients."""
         return self.threads or len(self.items)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON carries it."""
+        """Return the job as a dictionary for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def read(cls, values: dict[str, Any]) -> 'Job':
-        """From what JSON carried."""
+        """Return the job of a dictionary from JSON."""
         return cls(**{**values, 'endpoint': client.Endpoint(**values['endpoint']),
                       'items': tuple(Item(**item) for item in values['items'])})
 
 
 class Timed(client.Client):
-    """A client that remembers how long each step took, in milliseconds."""
+    """API client that records the duration of each step in milliseconds."""
 
     def __init__(self, endpoint: client.Endpoint, clock: clocks.Clock) -> None:
         super().__init__(endpoint)
@@ -90,12 +98,12 @@ class Timed(client.Client):
         return answer
 
     def pause(self, seconds: float) -> None:
-        """Let time pass between two looks."""
+        """Wait between two polls."""
         self.clock.wait(self._never, seconds)
 
 
 def merged(clients: list[Timed]) -> dict[str, list[float]]:
-    """The steps of many clients."""
+    """Return the durations of all clients by step."""
     found: dict[str, list[float]] = {}
     for one in clients:
         for step, taken in one.steps.items():
@@ -107,7 +115,7 @@ Act = Callable[[Timed, Item, Job], None]
 
 
 def connector(host: str) -> dict[str, Any]:
-    """The connector of a host."""
+    """Return the connector properties of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '192.0.2.20',
             'platform': 'x86_64', 'os_type': 'linux', 'multipath': False,
             'mountpoint': '/dev/vdb', 'mode': 'rw'}
@@ -122,7 +130,7 @@ def attach(timed: client.Client, volume_id: str, host: str, also: tuple[int, ...
 
 
 def complete(timed: client.Client, attachment_id: str) -> None:
-    """The host has plugged it in."""
+    """Complete an attachment."""
     timed.ask('complete', 'POST', f'/attachments/{attachment_id}/action', {'os-complete': {}})
 
 
@@ -132,7 +140,7 @@ def detach(timed: client.Client, attachment_id: str, also: tuple[int, ...] = ())
 
 
 def attach_cycle(timed: Timed, item: Item, job: Job) -> None:
-    """Create with a connector, complete, delete: three requests."""
+    """Create an attachment with a connector, complete it and delete it: three requests."""
     made = attachment_id(attach(timed, item.volume_id, item.host)[1])
     try:
         complete(timed, made)
@@ -141,7 +149,7 @@ def attach_cycle(timed: Timed, item: Item, job: Job) -> None:
 
 
 def reserve_cycle(timed: Timed, item: Item, job: Job) -> None:
-    """Create, update with a connector, complete, delete: as Nova does it, four requests."""
+    """Create, update, complete and delete an attachment: four requests, as Nova sends them."""
     made = attachment_id(timed.ask('reserve', 'POST', '/attachments', {'attachment': {
         'volume_uuid': item.volume_id, 'instance_uuid': str(uuid.uuid4())}})[1])
     try:
@@ -153,12 +161,12 @@ def reserve_cycle(timed: Timed, item: Item, job: Job) -> None:
 
 
 def attachment_id(answer: bytes) -> str:
-    """Of the attachment in an answer."""
+    """Return the id of the attachment in a response."""
     return str(client.json.loads(answer)['attachment']['id'])
 
 
 def create_available(timed: Timed, item: Item, job: Job) -> None:
-    """Create a volume, wait until it is available, delete it, wait until it is gone."""
+    """Create a volume, wait until it is available, delete it, and wait until it is gone."""
     begin = timed.clock.monotonic()
     volume_id = create_volume(timed, job.volume_type)
     try:
@@ -174,64 +182,71 @@ def create_available(timed: Timed, item: Item, job: Job) -> None:
 
 
 def create_volume(timed: client.Client, volume_type: str, name: str = 'bench') -> str:
-    """The id of a volume that is being made."""
+    """Request a new volume, and return its id."""
     return str(timed.json('create volume', 'POST', '/volumes', {'volume': {
         'size': 1, 'name': name, 'volume_type': volume_type}})['volume']['id'])
 
 
-def wait_available(timed: Timed, made: str, poll: float, seconds: float = _WAIT_SECONDS,
+def wait_available(timed: Timed, resource_id: str, poll: float, seconds: float = _WAIT_SECONDS,
                    meanwhile: tuple[str, ...] = ('creating',), noun: str = 'volume') -> None:
-    """Look until the volume, or snapshot, is there, or free again.
+    """Poll until a volume or snapshot is available.
 
-    :param meanwhile: the statuses it may have until then
-    :raises Unexpected: it will not be
+    :param resource_id: id of the volume or snapshot
+    :param poll: seconds between the first two polls
+    :param seconds: timeout
+    :param meanwhile: statuses that are allowed until then
+    :raises Unexpected: another status, or a timeout
     """
     deadline = timed.clock.monotonic() + seconds
     pauses = _pauses(poll)
-    while (status := status_of(timed, made, noun)) != 'available':
+    while (status := status_of(timed, resource_id, noun)) != 'available':
         if status not in meanwhile or timed.clock.monotonic() > deadline:
             raise client.Unexpected(f'create {noun}', 0, f'the {noun} is {status}')
         timed.pause(next(pauses))
 
 
-def wait_gone(timed: Timed, made: str, poll: float, noun: str = 'volume') -> None:
-    """Look until nothing is there.
+def wait_gone(timed: Timed, resource_id: str, poll: float, noun: str = 'volume') -> None:
+    """Poll until a volume or snapshot no longer exists.
 
-    :raises Unexpected: it stays
+    :param resource_id: id of the volume or snapshot
+    :param poll: seconds between the first two polls
+    :raises Unexpected: a timeout
     """
     deadline = timed.clock.monotonic() + _WAIT_SECONDS
     pauses = _pauses(poll)
-    while timed.ask('look', 'GET', f'/{noun}s/{made}', also=(_NOT_FOUND,))[0] != _NOT_FOUND:
+    while timed.ask('look', 'GET', f'/{noun}s/{resource_id}', also=(_NOT_FOUND,))[0] != _NOT_FOUND:
         if timed.clock.monotonic() > deadline:
             raise client.Unexpected(f'delete {noun}', 0, f'the {noun} was not deleted')
         timed.pause(next(pauses))
 
 
 def _pauses(first: float) -> Iterator[float]:
-    """Seconds between polls: after a long wait they are rare, so that polling delays neither a
-    quick service nor a slow one."""
+    """Yield the seconds between polls.
+
+    The intervals grow, so that polling delays neither a fast service nor a slow one.
+    """
     while True:
         yield first
         first = min(3 * first, max(first, _LONGEST_PAUSE))
 
 
-def status_of(timed: client.Client, made: str, noun: str = 'volume') -> str:
-    """The status of a volume, or snapshot."""
-    return str(timed.json('look', 'GET', f'/{noun}s/{made}')[noun]['status'])
+def status_of(timed: client.Client, resource_id: str, noun: str = 'volume') -> str:
+    """Return the status of a volume or snapshot."""
+    return str(timed.json('look', 'GET', f'/{noun}s/{resource_id}')[noun]['status'])
 
 
 def show_volume(timed: Timed, item: Item, job: Job) -> None:
-    """One volume by its id."""
+    """Show a volume."""
     timed.ask('show volume', 'GET', f'/volumes/{item.volume_id}')
 
 
 def show_attachment(timed: Timed, item: Item, job: Job) -> None:
-    """One attachment by its id."""
+    """Show an attachment."""
     timed.ask('show attachment', 'GET', f'/attachments/{item.attachment_id}')
 
 
 def list_path(timed: Timed, item: Item, job: Job) -> None:
-    """A page of whatever the job names."""
+    """List a page of the path of the job."""
     timed.ask('list', 'GET', job.path)
 
 
@@ -243,4 +258,4 @@ REPEATED: dict[str, Act] = {
     'show-attachment': show_attachment,
     'list': list_path,
 }
-"""By what a job calls them."""
+"""Repeated operations by the name of the scenario in a job."""

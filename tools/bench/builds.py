@@ -1,8 +1,9 @@
-"""How long ten servers of one request take that share a volume, beside one server.
+"""Build time of ten servers of one request that share a volume, compared with one server.
 
-The compute API and two agents that keep servers in memory, each a process of its own, on RabbitMQ;
-below them blockattach-all on SQLite, or the whole service on MariaDB, asked over HTTP or the bus.
-What is waited for is looked up in the database of servers: to ask the API would be more load.
+The compute API and two agents that keep servers in memory run as separate processes on RabbitMQ.
+Block storage is blockattach-all on SQLite, or the services on MariaDB, called over HTTP or over
+the bus. The benchmark reads the states of servers from their database, because polling the API
+would add load.
 """
 import collections
 import contextlib
@@ -35,7 +36,7 @@ BUILDS = 'builds'
 ONE, MANY = 1, 10
 ALONE = 'all-in-one'
 PLACES = {ALONE: 'http', 'services': 'http', 'services by bus': 'bus'}
-"""What is below, and how attachments are asked for."""
+"""Deployments of block storage, with the transport of requests for attachments."""
 _HOSTS = ('host-a', 'host-b')
 _REPEATS = 10
 _LOOK_SECONDS = 0.005
@@ -57,7 +58,7 @@ agent_host = {name}
 
 
 def measure_builds(session: sessions.Session) -> None:
-    """One server and ten servers in turns, over and over, in each place."""
+    """Measure builds of one server and of ten servers alternately, in each place."""
     for place, transport in PLACES.items():
         with contextlib.ExitStack() as running:
             below = (_alone if place == ALONE else _services)(session, running)
@@ -74,14 +75,15 @@ def measure_builds(session: sessions.Session) -> None:
 
 
 def fact(place: str) -> str:
-    """What the ratio of a place is called."""
+    """Return the name of the fact with the ratio of a place."""
     return f'{BUILDS}_{place.replace("-", "_").replace(" ", "_")}'
 
 
 class _Below:
-    """Block storage, and the names on the broker.
+    """Block storage, with the names on the broker.
 
-    :param file: of a configuration with these names
+    :param rows: database of the compute service
+    :param file: configuration file with these names
     """
 
     def __init__(self, target: targets.Target, rows: database.DatabaseFixture,
@@ -120,13 +122,11 @@ def _serve(serves: Callable[[str, str], None]) -> None:
 
 
 class Compute:
-    """The compute API and its agents, until the end of ``running``."""
+    """Compute API and its agents, which stop with the exit stack ``running``."""
 
     def __init__(self, session: sessions.Session, running: contextlib.ExitStack, below: _Below,
                  transport: str) -> None:
-        """
-        :raises CannotMeasure: they do not begin
-        """
+        """:raises CannotMeasure: a process does not start"""
         self._clock = session.clock
         self._below = below
         self._folder = running.enter_context(
@@ -186,7 +186,10 @@ class Compute:
                 sa.text('SELECT vm_state FROM servers')).scalars())
 
     def round(self, name: str) -> list[measure.Row]:
-        """A row for one server and one for many; an operation is a request."""
+        """Measure one round, and return a row for one server and one for many.
+
+        An operation of a row is a request.
+        """
         taken: dict[int, list[float]] = {ONE: [], MANY: []}
         own = {count: collections.Counter[str]() for count in taken}
         backing = {count: collections.Counter[str]() for count in taken}
@@ -208,9 +211,10 @@ class Compute:
                      dict(own[count]), dict(backing[count]))} for count in taken]
 
     def play(self, count: int) -> float:
-        """So many servers in one request, until all are active; how many seconds it took.
+        """Build servers with one request, and return the seconds until all are active.
 
-        :raises CannotMeasure: they are not
+        :param count: number of servers
+        :raises CannotMeasure: a server is not active
         """
         begin = self._clock.monotonic()
         self._ask('POST', '/servers', {'server': {
@@ -225,17 +229,17 @@ class Compute:
         return seconds
 
     def clear(self) -> None:
-        """Delete all servers."""
+        """Delete all servers, and wait until they are gone."""
         for one in self._ask('GET', '/servers')['servers']:
             self._ask('DELETE', f'/servers/{one["id"]}')
         self._until(lambda: not self._states(), 'the server deletion')
 
     def _others_ms(self) -> float:
-        """CPU time until now of what is neither measured nor measures."""
+        """Return the total CPU time of processes outside of the services and the benchmark."""
         return processes.machine_busy_ms() - time.process_time() * 1000 - sum(
             sum(one.values()) for one in self._cpu_ms())
 
     def _cpu_ms(self) -> tuple[collections.Counter[str], collections.Counter[str]]:
-        """Until now: of the compute side and of block storage, and of what is behind them."""
+        """Return the total CPU time of compute and block storage, and that of database and bus."""
         return (collections.Counter({**self._own.cpu_ms(), **self._below.target.own.cpu_ms()}),
                 collections.Counter(self._below.target.backing.cpu_ms()))

@@ -1,6 +1,7 @@
-"""A client of the API that costs little, so that what is measured is the service.
+"""API client with little overhead, so that the benchmark measures the service and not the client.
 
-HTTP/1.1 by hand over one socket: the answer's status and body, nothing else is read.
+The client speaks HTTP/1.1 over one socket. It reads the status and the body of a response, and
+only those headers that it needs for them.
 """
 import dataclasses
 import json
@@ -13,11 +14,14 @@ _TIMEOUT_SECONDS = 120
 _CHUNK = 65536
 _SUCCESS = range(200, 300)
 MICROVERSION = '3.60'
-"""The last one that the peer and all known consumers speak."""
+"""Latest microversion that the peer and all known consumers support."""
 
 
 class Unexpected(Exception):
-    """The service answered otherwise than it must. ``status`` is 0 where it did not answer."""
+    """Raised if the service responds with an unexpected status, or not at all.
+
+    :ivar status: status of the response; 0 if there is none
+    """
 
     def __init__(self, step: str, status: int, text: str) -> None:
         super().__init__(f'{step}: {status} {text[:200]}' if status else f'{step}: {text[:200]}')
@@ -27,11 +31,12 @@ class Unexpected(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A Block Storage v3 service as one project sees it.
+    """Block Storage v3 endpoint as one project uses it.
 
-    :param url: with the version and the project
-    :param token: None: the form that a service without authentication reads
-    :param kept: whether a connection is used again, as sessions do, or each request opens one
+    :param url: URL with the version and the project
+    :param token: token of the project; None to send the form that a service without authentication
+        accepts
+    :param kept: True to reuse a connection, as sessions do; False to open one for each request
     """
 
     url: str
@@ -40,17 +45,17 @@ class Endpoint:
 
     @property
     def project(self) -> str:
-        """The project in the URL."""
+        """Project in the URL."""
         return self.url.rstrip('/').rpartition('/')[2]
 
     def of_project(self, project: str) -> 'Endpoint':
-        """The same service as another project sees it."""
+        """Return the endpoint of another project."""
         base = self.url.rstrip('/').rpartition('/')[0]
         return dataclasses.replace(self, url=f'{base}/{project}')
 
 
 class Client:
-    """One connection at a time to an endpoint."""
+    """Client that has at most one connection to an endpoint."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         parts = urllib.parse.urlsplit(endpoint.url.rstrip('/'))
@@ -62,18 +67,18 @@ class Client:
             'Host': parts.netloc, 'Accept': 'application/json',
             'OpenStack-API-Version': f'volume {MICROVERSION}',
             'X-Auth-Token': endpoint.token or f'admin:{endpoint.project}',
-            # A service without authentication sees a service request by these, as Nova sends.
+            # A service without authentication recognizes a service request by these headers.
             'X-Roles': 'admin', 'X-Service-Roles': 'service',
             'Connection': 'keep-alive' if self._kept else 'close'}
         self._head = ''.join(f'{name}: {value}\r\n' for name, value in headers.items())
 
     def ask(self, step: str, method: str, path: str, body: Any = None,
             also: tuple[int, ...] = ()) -> tuple[int, bytes]:
-        """One request.
+        """Send a request, and return the status and the body of the response.
 
-        :param step: what it is called where it fails
-        :param also: statuses that are as good as success
-        :raises Unexpected: another status, or no answer
+        :param step: name of the request in errors
+        :param also: statuses that are accepted besides success
+        :raises Unexpected: another status, or no response
         """
         data = b'' if body is None else json.dumps(body).encode()
         kind = 'Content-Type: application/json\r\n' if data else ''
@@ -89,11 +94,11 @@ class Client:
         return status, answer
 
     def json(self, step: str, method: str, path: str, body: Any = None) -> Any:
-        """The answer, read."""
+        """Send a request, and return the decoded body of the response."""
         return json.loads(self.ask(step, method, path, body)[1] or b'null')
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -121,7 +126,7 @@ class Client:
 
     def _connected(self) -> socket.socket:
         if self._socket is not None and select.select([self._socket], [], [], 0)[0]:
-            # The other side has closed it meanwhile.
+            # A readable idle socket means that the server has closed the connection.
             self.close()
         if self._socket is None:
             self._socket = socket.create_connection(self._address, timeout=_TIMEOUT_SECONDS)
@@ -150,7 +155,7 @@ class Client:
 
     @staticmethod
     def _exactly(connection: socket.socket, begun: bytes, length: int) -> bytes:
-        """At least so many bytes; what follows a chunk is kept."""
+        """Read at least a number of bytes. Bytes after them are returned as well."""
         parts, have = [begun], len(begun)
         while have < length:
             more = connection.recv(_CHUNK)

@@ -1,8 +1,9 @@
-"""blockattach as an operator runs it on two cores, on a database and a bus of its own.
+"""Deployment of blockattach as an operator would run it on two cores.
 
-The API under a WSGI server by the files in ``etc``, control, scheduler and one volume manager
-with fakes that cost nothing, all by the defaults of their options. MariaDB and RabbitMQ are those
-of the machine, or started by `tools/benchmark`.
+The cloud has a database and names on the bus of its own. The API runs under a WSGI server with the
+files in ``etc``. Control, a scheduler and a volume manager with fake backends that take no time
+have the default values of their options. MariaDB and RabbitMQ are those of the machine, or were
+started by `tools/benchmark`.
 """
 import contextlib
 import functools
@@ -37,7 +38,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ETC = ROOT / 'etc'
 HOST, BACKEND = 'bench', 'disks'
 PREFIX = '{prefix}'
-"""In an option of a shape: what all names of a cloud on its broker begin with."""
+"""Placeholder in an option of a shape for the prefix of the names of a cloud on its broker."""
 PROJECT = '0000000000000000000000000000beef'
 WORKERS = 2
 UWSGI, GRANIAN = 'uwsgi', 'granian'
@@ -47,30 +48,31 @@ CALLS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     OVER_HTTP: {'rpc': {'calls': 'http'}},
     OVER_BROKER: {},
     'no-broker': {'DEFAULT': {'transport_url': 'http://'}}}
-"""The options for each way that calls can go."""
+"""Options by transport of the calls between processes."""
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
 _PORTS = {servers.MYSQL: 3306, servers.POSTGRESQL: 5432, servers.RABBITMQ: 5672}
 _DRIVERS = {'pymysql': 'PyMySQL', 'mysqldb': 'mysqlclient', 'psycopg2': 'psycopg2'}
 _SILENCE = '127.0.0.1:8776'
-# What the broker keeps for us beside the backends, by topic and host.
+# Topics and hosts of the queues on the broker, except those of the backends.
 _SERVED = (('attachments', HOST), ('scheduler', HOST),
            ('process', f'cinder-volume.{HOST}'), ('process', f'cinder-scheduler.{HOST}'))
 
 
 class CannotMeasure(Exception):
-    """One line that says why."""
+    """Raised if a measurement is not possible. The text is the reason in one line."""
 
 
 class Shape(NamedTuple):
-    """What differs between the clouds that are measured.
+    """Properties in which the measured clouds differ.
 
-    :param threads: of each API process; 0: what the files in ``etc`` say
-    :param identity: a Keystone whose tokens are asked for; None: the client is believed
-    :param options: more of the configuration, by group
-    :param backends: of the one volume manager
-    :param database: MariaDB, or PostgreSQL
+    :param server: WSGI server
+    :param threads: threads of each API process; 0 for the number in the files in ``etc``
+    :param identity: Keystone account of the clients; None for a service without authentication
+    :param options: additional options by group
+    :param backends: backends of the volume manager
+    :param database: kind of database: MariaDB or PostgreSQL
     """
 
     server: str = GRANIAN
@@ -82,7 +84,7 @@ class Shape(NamedTuple):
 
 
 def driven(url: str) -> str:
-    """The same database by the fastest driver that is installed: mysqlclient, where it is."""
+    """Return the database URL with the fastest installed driver: mysqlclient for MariaDB."""
     parts = sa.make_url(url)
     if parts.get_backend_name() != 'mysql' or importlib.util.find_spec('MySQLdb') is None:
         return url
@@ -90,21 +92,19 @@ def driven(url: str) -> str:
 
 
 def backing(kind: str = database.MYSQL) -> processes.Processes:
-    """The database server of a kind and the broker, as clouds use them."""
+    """Return the processes of the database server and the broker."""
     return processes.Processes(processes.backing(*(
         sa.make_url(servers.url(one)).port or _PORTS[one] for one in (kind, servers.RABBITMQ))))
 
 
 class Cloud:
-    """From construction until `close`; also a context manager that starts it.
+    """Cloud that exists until `close`. As a context manager, it starts and closes itself.
 
-    :ivar ready_seconds: from the start of each process until it was ready, by its name
+    :ivar ready_seconds: seconds from the start of each process until it was ready, by its name
     """
 
     def __init__(self, shape: Shape, clock: clocks.Clock) -> None:
-        """
-        :raises CannotMeasure: there is no such database, or no RabbitMQ
-        """
+        """:raises CannotMeasure: the database or RabbitMQ is not reachable"""
         for why in (database.why_missing(shape.database), rabbit.why_missing()):
             if why is not None:
                 raise CannotMeasure(why)
@@ -128,7 +128,7 @@ class Cloud:
 
     @property
     def endpoint(self) -> client.Endpoint:
-        """What clients call."""
+        """Endpoint of the API."""
         account = self._shape.identity
         base = f'http://127.0.0.1:{self._port}/v3'
         if account is None:
@@ -137,11 +137,11 @@ class Cloud:
 
     @property
     def engine(self) -> sa.Engine:
-        """The database, to be filled or inspected."""
+        """Engine of the database, to fill or inspect it."""
         return self._rows.database.engine
 
     def versions(self) -> dict[str, str]:
-        """Of the servers behind it, and how it talks to the database."""
+        """Return the versions of database and broker, and the name of the database driver."""
         driver = sa.make_url(driven(self._rows.url)).get_driver_name()
         with self.engine.connect() as connection, rabbit.connect(self._broker.url) as broker:
             broker.connect()
@@ -151,12 +151,12 @@ class Cloud:
 
     @property
     def backing(self) -> processes.Processes:
-        """Its database server and its broker."""
+        """Processes of the database server and the broker."""
         return backing(self._shape.database)
 
     @property
     def processes(self) -> processes.Processes:
-        """What runs, by name."""
+        """Processes of the cloud."""
         return processes.Processes({name: one.pid for name, one in self._running.items()})
 
     def __enter__(self) -> Self:
@@ -172,9 +172,9 @@ class Cloud:
         self.close()
 
     def start(self) -> None:
-        """Make the tables, start everything, one after the other, and wait until it can work.
+        """Create the tables, start the processes in sequence, and wait until they are ready.
 
-        :raises CannotMeasure: it cannot
+        :raises CannotMeasure: a process does not start
         """
         done = subprocess.run(self._command('manage', 'db', 'sync'), env=self.environment(),
                               capture_output=True, text=True, check=False)
@@ -188,7 +188,7 @@ class Cloud:
         self._until(lambda: len(self._services()) == wanted, 'the report of a service')
 
     def close(self) -> None:
-        """End all of it, and remove what it has kept."""
+        """Stop the processes, and delete the files, the database and the queues."""
         for one in self._running.values():
             one.terminate()
         for one in self._running.values():
@@ -227,7 +227,7 @@ class Cloud:
                 '--config-file', str(self.configuration), *arguments]
 
     def environment(self) -> dict[str, str]:
-        """That of its processes."""
+        """Return the environment of the processes."""
         paths = [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
         return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
                 'PATH': os.pathsep.join((os.path.dirname(sys.executable), os.environ['PATH'])),
@@ -263,7 +263,10 @@ class Cloud:
 
     @contextlib.contextmanager
     def slowed(self, backend: str, seconds: float) -> Iterator[None]:
-        """While the context is open, a grant or revoke of a backend takes so long."""
+        """Delay each grant and revoke of a backend during the context.
+
+        :param seconds: delay
+        """
         delay = self.folder / 'state' / f'hold-{backend}'
         delay.write_text(str(seconds), 'utf-8')
         try:
@@ -272,11 +275,11 @@ class Cloud:
             delay.unlink()
 
     def also_serves(self, topic: str, host: str) -> None:
-        """Somebody else uses names of this cloud on the broker: they are removed with it."""
+        """Delete a queue with the cloud that another process uses under the names of the cloud."""
         self._broker.serves(topic, host)
 
     def last_words(self, name: str) -> str:
-        """What a process wrote last."""
+        """Return the last line of the output of a process."""
         said = self._log(f'{name}.out').read_text('utf-8', 'replace').strip()
         return said.splitlines()[-1] if said else 'no output'
 

@@ -1,4 +1,4 @@
-"""What attach and detach notice of volumes that are copied meanwhile by the same manager."""
+"""Latency of attach and detach while the same manager copies volumes."""
 import contextlib
 import dataclasses
 import functools
@@ -22,17 +22,18 @@ from bench import target as targets
 COPIES = 'copies'
 NONE = 'none'
 STEPS = {'attach': 'create', 'detach': 'delete'}
-"""What is compared, and what the steps of a cycle are called for it."""
+"""Compared operations, with the names of their steps in an attach cycle."""
 LIMIT = 50_000_000
-"""Bytes per second, of the copies that have a limit."""
+"""Speed limit of copies in bytes per second."""
 _CLIENTS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two backends of files that volumes are moved between; a type may ask for either.
+    """Two file backends between which volumes are migrated. A type can require one of them.
 
-    :ivar share: of the bytes that a copy has to copy, so that each ends soon
+    :ivar limit: limit of the copy speed in bytes per second; 0 for none
+    :ivar share: divisor of the size of a copy, so that slow copies end in time
     """
 
     name: str
@@ -45,7 +46,7 @@ class _Pair:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """As a migration names them."""
+        """Names of the two pools in a migration request."""
         return tuple(f'{clouds.HOST}@{backend}#{self.name}' for backend in self.backends)
 
     def options(self, folder: pathlib.Path) -> dict[str, dict[str, str]]:
@@ -58,7 +59,7 @@ _FREE, _LIMITED = _Pair('free'), _Pair('limited', LIMIT, 8)
 KINDS = {'clone': ('clone-and-delete', _FREE), 'migration': ('migrate', _FREE),
          'limited clone': ('clone-and-delete', _LIMITED),
          'limited migration': ('migrate', _LIMITED)}
-"""What is done again and again, and where."""
+"""Kinds of copies: the repeated operation, and its backends."""
 _POLL = 0.1
 _BEGUN_MIB = 4
 _LOOK_SECONDS = 0.05
@@ -68,7 +69,7 @@ _COPY_SECONDS = 120.0
 
 
 def measure_copies(session: sessions.Session) -> None:
-    """Volumes of files are cloned, or moved to another backend, without a limit and with one."""
+    """Measure attach cycles during clones and migrations, with and without a speed limit."""
     with folders.temporary() as folder:
         pairs = _FREE, _LIMITED
         shape = session.shape(
@@ -91,7 +92,7 @@ def measure_copies(session: sessions.Session) -> None:
 
 
 def _fill(path: pathlib.Path, mib: int) -> None:
-    """Bytes that are not zeros, so that all of them have to be copied."""
+    """Write random bytes, because zeros would not be copied."""
     piece = os.urandom(2 ** 20)
     with path.open('r+b') as file:
         for _ in range(mib):
@@ -102,7 +103,7 @@ def _fill(path: pathlib.Path, mib: int) -> None:
 def _play(session: sessions.Session, others: targets.Target, kind: str) -> None:
     written, begin = _written(others), session.clock.monotonic()
     row = scenarios.SCENARIOS['attach-cycle'](
-        # The kernel writes out what is copied: that is no reason to measure again.
+        # Do not repeat the measurement because of CPU usage: the kernel writes the copied data.
         scenarios.Stage(others, session.clock, repeats=0), f'{COPIES} {kind}',
         scenarios.Load(_CLIENTS, session.plan.seconds, session.plan.warmup))
     assert row is not None
@@ -117,7 +118,7 @@ def _written(target: targets.Target) -> float:
 @contextlib.contextmanager
 def _copying(session: sessions.Session, others: targets.Target, kind: str,
              source: str) -> Iterator[None]:
-    """One volume is copied again and again."""
+    """Copy one volume repeatedly during the context."""
     scenario, pair = KINDS[kind]
     job = acts.Job(scenario, others.endpoint, (acts.Item(source),), _FOR_EVER, poll=_POLL,
                    pools=pair.pools)
@@ -131,7 +132,7 @@ def _copying(session: sessions.Session, others: targets.Target, kind: str,
 
 
 def _settle(timed: acts.Timed, source: str) -> None:
-    """Wait for the end of the last copy, and remove what it has made."""
+    """Wait for the end of the last copy, and delete the clones."""
     for volume in timed.json('list', 'GET', '/volumes/detail')['volumes']:
         if volume['source_volid'] == source:
             acts.wait_available(timed, volume['id'], _POLL, _COPY_SECONDS, ('creating',))
@@ -143,9 +144,9 @@ def _settle(timed: acts.Timed, source: str) -> None:
 
 
 def _until_copied(session: sessions.Session, target: targets.Target, mib: float) -> None:
-    """Wait until the manager has written so much.
+    """Wait until the manager has written a number of MiB.
 
-    :raises CannotMeasure: it does not
+    :raises CannotMeasure: a timeout
     """
     never = threading.Event()
     deadline = session.clock.monotonic() + _START_SECONDS
@@ -156,7 +157,7 @@ def _until_copied(session: sessions.Session, target: targets.Target, mib: float)
 
 
 def _compare(session: sessions.Session) -> None:
-    """How much longer each step takes beside a copy, by the medians of the rounds."""
+    """Store how much longer each step takes during a copy, by the medians of the rounds."""
     for name, step in STEPS.items():
         middle = {kind: median_p99(session.results.rows, kind, step) for kind in (NONE, *KINDS)}
         for fact, pair in (('p99', _FREE), ('limited_p99', _LIMITED)):
@@ -167,7 +168,10 @@ def _compare(session: sessions.Session) -> None:
 
 
 def median_p99(rows: list[measure.Row], kind: str, step: str) -> float:
-    """Of a step beside a kind of copies, in milliseconds; 0: it was not done."""
+    """Return the median p99 of a step in milliseconds during a kind of copy.
+
+    :returns: 0 if the step was not measured
+    """
     found = [row['steps'][step]['p99_ms'] for row in rows
              if row['scenario'] == f'{COPIES} {kind}' and step in row['steps']]
     return statistics.median(found) if found else 0.0

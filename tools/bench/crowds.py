@@ -1,4 +1,4 @@
-"""Whether an operation costs the same however much there is: many attachments, many volumes."""
+"""Growth of latency with the number of attachments of a volume, and with the number of volumes."""
 import contextlib
 import statistics
 
@@ -22,7 +22,7 @@ _OF_SIZE = ('list-detail', 'list-attachments', 'show-volume', 'show-attachment',
 
 
 def measure_crowd(session: sessions.Session) -> None:
-    """One volume with more and more attachments: what another one costs, and to show it."""
+    """Measure operations on a volume with an increasing number of attachments."""
     counts = session.plan.crowds
     with clouds.Cloud(session.shape(), session.clock) as cloud:
         target = session.target(cloud)
@@ -33,7 +33,8 @@ def measure_crowd(session: sessions.Session) -> None:
             refused += row['failed']
             joined = count
             _look(session, target, volume_id, count)
-        # Both once more, one by one: what has changed on the machine meanwhile is no growth.
+        # Measure the smallest and the largest number again, alternately, so that changes on the
+        # machine meanwhile do not affect the ratio.
         small = target.crowd()
         refused += _join(session, target, small, 0, counts[0])['failed']
         for _ in range(session.plan.rounds):
@@ -49,7 +50,7 @@ def _look(session: sessions.Session, target: targets.Target, volume_id: str, cou
 
 
 def _grown(session: sessions.Session, small: int, large: int) -> None:
-    """How much longer each step takes with the most than with the fewest, by their medians."""
+    """Store the ratios of median latencies with the most and with the fewest attachments."""
     facts = session.results.facts
     facts['crowd_counts'] = [small, large]
     for name, scenario, step in (
@@ -75,7 +76,7 @@ def _join(session: sessions.Session, target: targets.Target, volume_id: str, fir
 
 def _alone(session: sessions.Session, target: targets.Target, scenario: str,
            volume_id: str) -> measure.Row:
-    """One client at a time: what is compared is the cost, not the queue."""
+    """Measure with a single client, so that no queueing affects the comparison."""
     plan = session.plan
     return scenarios.Stage(target, session.clock).play(f'{CROWD} {scenario}', acts.Job(
         scenario, target.endpoint, (acts.Item(volume_id, host='host-0'),), plan.seconds,
@@ -83,7 +84,7 @@ def _alone(session: sessions.Session, target: targets.Target, scenario: str,
 
 
 def measure_size(session: sessions.Session) -> None:
-    """Databases of different sizes, alternating: lists, shows and attach cycles."""
+    """Measure lists, shows and attach cycles on databases of different sizes, alternately."""
     sizes = session.plan.sizes
     with contextlib.ExitStack() as running:
         found = []
@@ -114,9 +115,10 @@ def _buffer_pool_mib(cloud: clouds.Cloud) -> int:
 
 
 def _compare(session: sessions.Session, small: int, large: int, pool: int) -> None:
-    """
-    :param pool: which buffer pool the server has, in MiB: the indexes of many volumes have room in
-        a large one only
+    """Store the ratios of latencies between the largest and the smallest database.
+
+    :param pool: buffer pool of the server in MiB. Only a large one holds the indexes of many
+        volumes
     """
     facts = session.results.facts
     facts['innodb_buffer_pool_mib'] = pool

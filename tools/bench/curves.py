@@ -1,4 +1,4 @@
-"""Curves of what was measured: how latency and throughput follow from what there is more of."""
+"""Diagrams of latency and throughput by number of clients, attachments or volumes."""
 import pathlib
 import statistics
 from collections.abc import Callable
@@ -14,9 +14,9 @@ Value = Callable[[measure.Row], float | None]
 
 
 class Line(NamedTuple):
-    """One line of a picture: a row's figure by another one.
+    """Line of a diagram: a figure of the rows of a scenario.
 
-    :param steps: the step of an operation whose median is drawn; empty: the figure of the row
+    :param step: step of an operation whose median is drawn; empty for the figure of the row
     """
 
     label: str
@@ -26,7 +26,12 @@ class Line(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One picture. ``by`` is what there is more and more of: a key of the rows."""
+    """Diagram.
+
+    :ivar by: key of the rows on the horizontal axis
+    :ivar across: label of the horizontal axis
+    :ivar up: label of the vertical axis
+    """
 
     name: str
     title: str
@@ -66,7 +71,7 @@ CURVES = (
 
 
 def points(measured: results.Results, curve: Curve, line: Line) -> list[tuple[float, float]]:
-    """Where a line goes, from left to right: medians of all rounds."""
+    """Return the points of a line from left to right, as medians of all rounds."""
     found: dict[float, list[float]] = {}
     for row in measured.rows:
         if row['scenario'] == line.scenario and curve.by in row and (
@@ -79,16 +84,16 @@ def points(measured: results.Results, curve: Curve, line: Line) -> list[tuple[fl
 
 
 def draw(measured: results.Results, folder: pathlib.Path) -> list[str] | None:
-    """Write the pictures that there are enough points for; their names.
+    """Write the diagrams that have enough points, and return their names.
 
-    :returns: None where there is no matplotlib
+    :returns: None if matplotlib is not installed
     """
     try:
         import matplotlib
     except ImportError:
         return None
     matplotlib.use('Agg')
-    # Two runs differ in what was measured only.
+    # Make the SVG reproducible: without a salt, matplotlib generates random ids.
     matplotlib.rcParams['svg.hashsalt'] = 'blockattach'
     drawn = []
     for curve in CURVES:

@@ -1,4 +1,4 @@
-"""The same service on MariaDB and on PostgreSQL, in turn."""
+"""Comparison of the service on MariaDB and on PostgreSQL, measured alternately."""
 import contextlib
 
 from bench import cloud as clouds
@@ -15,7 +15,7 @@ RATIOS = {'throughput': results.THROUGHPUT, 'p99': results.P99, 'CPU': results.C
 
 
 def compare_databases(session: sessions.Session) -> None:
-    """PostgreSQL to MariaDB; nothing where one of them does not answer."""
+    """Measure both databases. Nothing is measured if one of them is not reachable."""
     facts = session.results.facts
     with contextlib.ExitStack() as running:
         targets = []
@@ -38,7 +38,7 @@ def compare_databases(session: sessions.Session) -> None:
 
 
 def ratios(measured: results.Results, scenario: str) -> dict[str, str]:
-    """PostgreSQL's figures to MariaDB's, with the least and the most of a round."""
+    """Return the figures on PostgreSQL relative to MariaDB, with the range of the rounds."""
     found = {name: measured.compared(results.Case(scenario, CLIENTS), figure, MARIADB, POSTGRESQL)
              for name, figure in RATIOS.items()}
     return {name: f'{results.times(one.ratio)} ({one.spread})'

@@ -1,4 +1,4 @@
-"""Writes what was measured for ``doc/source/admin/performance.rst``, which includes it."""
+"""Tables of results for ``doc/source/admin/performance.rst``, which includes them."""
 import os
 import pathlib
 import platform
@@ -26,7 +26,7 @@ _NONE = 'Not measured yet.\n'
 _NEIGHBOURS = ('baseline ', 'slow-backend ')
 _APART = ('crowd', 'size', 'overload', 'rush', copies.COPIES, stores.STORE, lasting.LASTING,
           builds.BUILDS, *_NEIGHBOURS)
-"""Rows that have a table of their own begin so."""
+"""Prefixes of the scenarios that have separate tables."""
 _OTHERS = {'granian kept': 'granian, persistent connections', 'uwsgi': 'uWSGI',
            'uwsgi kept': 'uWSGI, persistent connections', 'keystone': 'Keystone'}
 _PLACES = {'services': 'services over HTTP', 'services by bus': 'services over bus'}
@@ -41,7 +41,7 @@ _RUSH = {'hosts': 'hosts', 'joined': 'attached hosts', 'refused': 'rejected host
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of reStructuredText."""
+    """Return a table in reStructuredText."""
     lines = ['.. list-table::', '   :header-rows: 1', '']
     for row in (headings, *rows):
         lines += [f'   {"* -" if number == 0 else "  -"} {value}'.rstrip()
@@ -49,12 +49,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return '\n'.join(lines) + '\n'
 
 
-def measured_rows(measured: results.Results, wanted: Callable[[measure.Row], bool],
+def measured_rows(measured: results.Results, is_selected: Callable[[measure.Row], bool],
                   first: str = 'scenario', clients: str = 'clients') -> str:
-    """Return a table of the wanted rows, with the medians of their rounds."""
+    """Return a table of the selected rows, with the medians of their rounds."""
     found: dict[tuple[str, results.Case], None] = {}
     for row in measured.rows:
-        if wanted(row):
+        if is_selected(row):
             found[row['target'], results.Case.of(row)] = None
     rows = []
     for target, case in found:
@@ -81,7 +81,7 @@ def _own(row: measure.Row) -> bool:
 
 
 def _crowd(measured: results.Results) -> str:
-    """Each step by how many there are."""
+    """Return the table of steps by the number of attachments."""
     found: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
     for row in measured.rows:
         if 'attachments' in row:
@@ -96,7 +96,7 @@ def _crowd(measured: results.Results) -> str:
 
 
 def _copies(measured: results.Results) -> str:
-    """Each step by what was copied meanwhile."""
+    """Return the table of steps by the concurrent kind of copy."""
     found: dict[str, list[measure.Row]] = {}
     for row in measured.rows:
         if 'copied_mib' in row:
@@ -111,7 +111,7 @@ def _copies(measured: results.Results) -> str:
 
 
 def _store(measured: results.Results) -> str:
-    """The CPU of each operation, and how much that is of the making of a volume."""
+    """Return the table of CPU time by operation, also relative to the creation of a volume."""
     rows = []
     for name in (stores.CREATE, *stores.COMPARED):
         case = results.Case(f'{stores.STORE} {name}', stores.CLIENTS)
@@ -171,7 +171,7 @@ def _pictures(folder: pathlib.Path) -> str:
 
 
 def _features(measured: results.Results) -> str:
-    """CPU of service, database and bus together, and how much more that is than without."""
+    """Return the table of CPU time of service, database and bus by feature, with the change."""
     names = list(features.features(''))
     rows = []
     for name in names:
@@ -249,13 +249,13 @@ TABLES: dict[str, Callable[[results.Results], str]] = {
     'lasting': _lasting,
     'databases': _databases,
 }
-"""Files by name: what `performance.rst` includes."""
+"""Tables by the name of the file, which `performance.rst` includes."""
 
 
 def write(measured: results.Results, folder: pathlib.Path) -> None:
-    """Write every table, and the list of the pictures that are there already.
+    """Write all tables, and the list of the diagrams that exist.
 
-    One that nothing was measured for says so.
+    A table without measurements contains a note.
     """
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: made(measured) for name, made in TABLES.items()}

@@ -1,4 +1,4 @@
-"""What each thing costs that can be switched on, or off: the same clouds but for one setting."""
+"""Cost of features: clouds that differ in one setting."""
 import contextlib
 import http.server
 import threading
@@ -19,7 +19,10 @@ _CLUSTER = 'shelf'
 
 
 def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
-    """Every feature, and the options that make it, by group."""
+    """Return the options of each feature by group.
+
+    :param collector: URL of a trace collector
+    """
     return {
         AS_IT_IS: {},
         'classic queues': {'oslo_messaging_rabbit': {'rabbit_quorum_queue': 'false',
@@ -39,7 +42,7 @@ def features(collector: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
 
 
 def compare_features(session: sessions.Session) -> None:
-    """An attach cycle and a show with each of them."""
+    """Measure attach cycles and shows with each feature."""
     with _collector() as endpoint:
         for name, options in features(endpoint).items():
             with contextlib.ExitStack() as running:
@@ -61,7 +64,7 @@ def compare_features(session: sessions.Session) -> None:
 
 @contextlib.contextmanager
 def _collector() -> Iterator[str]:
-    """A collector that takes every trace, and throws it away; its address."""
+    """Run a trace collector that discards all traces, and yield its URL."""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers['Content-Length']))
@@ -70,7 +73,7 @@ def _collector() -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
     server.daemon_threads = True

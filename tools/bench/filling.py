@@ -1,6 +1,7 @@
-"""Fills a project of a peer with volumes to be listed, by nothing but its API.
+"""Creation of the volumes for listings on a peer, using only its API.
 
-They are as `bench.seed` makes ours: two keys of metadata on each, two attachments on each tenth.
+The volumes are like those of `bench.seed`: each has two keys of metadata, and each tenth has two
+attachments.
 """
 import concurrent.futures
 import contextlib
@@ -11,7 +12,7 @@ from bench import client
 from bench import target as targets
 
 MOST = 1000
-"""More would take an hour: a command that copies rows is for those."""
+"""Maximum number of volumes. More would take an hour, and need a command that copies rows."""
 _THREADS = 4
 _PASSES = 3
 _POLL = 0.1
@@ -19,12 +20,12 @@ _LIMITLESS = {'volumes': -1, 'gigabytes': -1}
 
 
 def fill(peer: targets.Target, project: str, volumes: int) -> None:
-    """Make those that are missing. What fails is made again, a few times.
+    """Create the missing volumes. Failed ones are retried a few times.
 
-    :raises Unexpected: it does not answer as it must
+    :raises Unexpected: the peer responds with an unexpected status
     """
     with contextlib.closing(peer.timed()) as timed:
-        # One that refuses may have no quotas.
+        # A peer that rejects the request may have no quotas.
         timed.ask('quota', 'PUT', f'/os-quota-sets/{project}', {'quota_set': _LIMITLESS},
                   (400, 403, 404))
     for _ in range(_PASSES):

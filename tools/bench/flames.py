@@ -1,4 +1,4 @@
-"""A flame graph: what was called within what, as wide as it was sampled often."""
+"""Flame graphs: call trees in which the width of a function is its number of samples."""
 import dataclasses
 import html
 from collections.abc import Iterable
@@ -12,18 +12,21 @@ _LETTER = 6.5
 
 @dataclasses.dataclass(slots=True)
 class _Node:
-    """A function within its callers."""
+    """Function within its callers."""
 
     samples: int = 0
     within: dict[str, '_Node'] = dataclasses.field(default_factory=dict)
 
     def depth(self) -> int:
-        """How many levels there are from here."""
+        """Return the number of levels of the tree."""
         return 1 + max((node.depth() for node in self.within.values()), default=0)
 
 
 def drawn(title: str, stacks: Iterable[tuple[list[str], int]]) -> str:
-    """An SVG of stacks (outermost function first) and how often each was sampled."""
+    """Return the SVG of a flame graph.
+
+    :param stacks: stacks, outermost function first, with their numbers of samples
+    """
     root = _Node()
     for frames, samples in stacks:
         root.samples += samples
@@ -39,7 +42,7 @@ def drawn(title: str, stacks: Iterable[tuple[list[str], int]]) -> str:
         *_boxes('all', root, root.samples, 0.0, 0), '</svg>\n'))
 
 
-def _boxes(name: str, node: _Node, total: int, left: float, level: int) -> Iterator[str]:
+def _boxes(name: str, node: _Node, total: int, x: float, level: int) -> Iterator[str]:
     width = WIDTH * node.samples / total if total else 0
     if width < _TOO_NARROW:
         return
@@ -49,9 +52,9 @@ def _boxes(name: str, node: _Node, total: int, left: float, level: int) -> Itera
     # The same function has the same colour everywhere.
     hue = 10 + sum(name.encode()) % 45
     yield (f'<g><title>{text}: {node.samples} samples, {100 * node.samples / total:.1f} %</title>'
-           f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{ROW - 1}" '
-           f'fill="hsl({hue},80%,65%)"/><text x="{left + 2:.1f}" y="{top + 12}">{shown}</text>'
+           f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{ROW - 1}" '
+           f'fill="hsl({hue},80%,65%)"/><text x="{x + 2:.1f}" y="{top + 12}">{shown}</text>'
            '</g>')
     for called, below in sorted(node.within.items()):
-        yield from _boxes(called, below, total, left, level + 1)
-        left += WIDTH * below.samples / total
+        yield from _boxes(called, below, total, x, level + 1)
+        x += WIDTH * below.samples / total

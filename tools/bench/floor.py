@@ -1,10 +1,10 @@
-"""The floor: what clients of attachments ask for, done with nothing but HTTP, SQL and a call.
+"""Floor of the costs: requests of clients executed with nothing but HTTP, SQL and a call.
 
-A WSGI application without a framework reads a request, runs its durable transactions as plain
-statements of the database's own driver, and calls a manager over a connection that is kept. It
-writes the rows, and changes the indexes, that the service does. There is no policy, no look at
-what was there before, no retry and no log. `bench.load` puts the same acts on it as on the
-service. The manager is a program of its own::
+A WSGI application without a framework reads a request. It executes the durable transactions of the
+request as plain statements of the database driver, and calls a manager over a persistent
+connection. It writes the same rows and changes the same indexes as the service. It has no policy,
+no check of the previous state, no retries and no logs. `bench.load` runs the same operations on
+the floor as on the service. The manager is a program of its own::
 
     python -m bench.floor CONFIGURATION PORT
 """
@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from blockattach.storage.db import models
 
 CONFIGURATION, MANAGER = 'FLOOR_CONFIGURATION', 'FLOOR_MANAGER'
-"""Variables of the API's environment: the file, and the port of the manager."""
+"""Environment variables of the API: configuration file, and port of the manager."""
 SCENARIOS = ('attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment')
 _LENGTH = struct.Struct('>I')
 _WAITING = 128
@@ -68,7 +68,7 @@ def _of_volume(status: str, attach_status: str, rank: int | None) -> dict[Any, A
 
 
 def _move(of_volume: dict[Any, Any], **values: Any) -> sa.Update:
-    """An attachment and its volume, in one statement."""
+    """Return the statement that updates an attachment and its volume."""
     return sa.update(_volumes).where(
         _rows.c.id == _ROW, _volumes.c.id == _rows.c.volume_id).values({
             **of_volume, _rows.c.generation: _rows.c.generation + 1,
@@ -79,7 +79,8 @@ _CONNECTING = {'state': 'connecting', 'rank': 2, 'owner': 'floor', 'deadline': _
                'connector': sa.bindparam('of_connector'), 'mountpoint': '/dev/vdb',
                'initiator': sa.bindparam('of_initiator'), 'host': sa.bindparam('of_host')}
 _MADE = _grant(_rows.c.volume_id)
-# Each is one transaction. Volume, row and grant in this order, as locks are taken elsewhere.
+# Each entry is one transaction. Volume, attachment and grant are written in this order, which is
+# the lock order of the service.
 TRANSACTIONS: dict[str, tuple[sa.Executable, ...]] = {
     'attach': (_take('attaching', 2), _insert(**_CONNECTING),
                sa.insert(_grants).values(_grant(_VOLUME))),
@@ -92,9 +93,9 @@ TRANSACTIONS: dict[str, tuple[sa.Executable, ...]] = {
     'detach': (_move(_of_volume('detaching', 'detaching', 3), state='disconnecting', rank=3,
                      owner='floor', deadline=_LATER),),
 }
-"""What the API writes."""
+"""Transactions of the API."""
 MANAGED: dict[str, tuple[sa.Executable, ...]] = {
-    # The volume has its words already.
+    # The status of the volume does not change.
     'connect': (sa.update(_rows).where(_rows.c.id == _ROW).values(
         state='connected', owner=None, deadline=None, connection=_CONNECTION, attached_at=_NOW,
         updated_at=_NOW, generation=_rows.c.generation + 1),),
@@ -104,7 +105,7 @@ MANAGED: dict[str, tuple[sa.Executable, ...]] = {
         sa.delete(_grants).where(_rows.c.id == _ROW, _grants.c.volume_id == _rows.c.volume_id,
                                  _grants.c.initiator == _rows.c.initiator)),
 }
-"""What the manager writes when it is called."""
+"""Transactions of the manager."""
 _SHOWN = {'volume': sa.select(_volumes).where(_volumes.c.id == _VOLUME),
           'of volume': sa.select(_rows).where(_rows.c.volume_id == _VOLUME,
                                               _rows.c.deleted == sa.false()),
@@ -112,7 +113,7 @@ _SHOWN = {'volume': sa.select(_volumes).where(_volumes.c.id == _VOLUME),
 
 
 class Statement:
-    """A text for the driver, and where its values come from."""
+    """SQL text for the driver, with the order of its values."""
 
     def __init__(self, dialect: sa.Dialect, built: Any) -> None:
         compiled = built.compile(dialect=dialect)
@@ -121,12 +122,12 @@ class Statement:
         self._fixed = compiled.params
 
     def values(self, given: dict[str, Any]) -> list[Any]:
-        """As the driver takes them."""
+        """Return the values in the order of the text."""
         return [given.get(name, self._fixed[name]) for name in self._names]
 
 
 class Ground:
-    """The database of a configuration file: how to connect, and every text, compiled once."""
+    """Database of a configuration file, with all statements compiled once."""
 
     def __init__(self, configuration: str) -> None:
         read = configparser.ConfigParser(interpolation=None, strict=False)
@@ -142,22 +143,24 @@ class Ground:
         self.looks = {name: Statement(dialect, one) for name, one in _SHOWN.items()}
 
     def connect(self) -> Any:
-        """A connection, on which a statement alone is a transaction."""
+        """Return a connection with autocommit, on which a single statement is a transaction."""
         made = self._driver.connect(*self._arguments, **self._options)
         made.autocommit(True)
         return made
 
 
 class Rows(threading.local):
-    """The connection of one thread to the database."""
+    """Database connection of a thread."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._cursor = ground.connect().cursor()
 
     def run(self, transaction: str, **given: Any) -> None:
-        """
-        :raises LookupError: nothing is as it must be; nothing was changed
+        """Execute a transaction.
+
+        :param given: values of the statements
+        :raises LookupError: a statement matches no row. Nothing was changed
         """
         statements = self._ground.transactions[transaction]
         if len(statements) > 1:
@@ -170,7 +173,7 @@ class Rows(threading.local):
             self._cursor.execute('COMMIT')
 
     def look(self, query: str, **given: Any) -> list[dict[str, Any]]:
-        """Rows by the names of their columns."""
+        """Return the rows of a query as dictionaries."""
         one = self._ground.looks[query]
         self._cursor.execute(one.text, one.values(given))
         names = [column[0] for column in self._cursor.description]
@@ -178,7 +181,7 @@ class Rows(threading.local):
 
 
 class Calls(threading.local):
-    """The connection of one thread to the manager."""
+    """Connection of a thread to the manager."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(('127.0.0.1', port))
@@ -186,7 +189,7 @@ class Calls(threading.local):
         self._answers = self._socket.makefile('rb')
 
     def call(self, verb: str, row: str) -> Any:
-        """Return when the manager has done it."""
+        """Call the manager, and return its result."""
         self._socket.sendall(_message({'verb': verb, 'row': row}))
         return _heard(self._answers)
 
@@ -197,9 +200,9 @@ def _message(content: Any) -> bytes:
 
 
 def _heard(stream: Any) -> Any:
-    """The next message.
+    """Return the next message of a stream.
 
-    :raises EOFError: there is none
+    :raises EOFError: the stream has ended
     """
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -208,7 +211,10 @@ def _heard(stream: Any) -> Any:
 
 
 class Application:
-    """The API. A request that it does not know, or cannot do, fails in the WSGI server."""
+    """WSGI application of the API.
+
+    Requests that are unknown or fail raise an error in the WSGI server.
+    """
 
     def __init__(self, ground: Ground, manager: int) -> None:
         self._rows = Rows(ground)
@@ -271,12 +277,12 @@ def _connecting(connector: dict[str, Any]) -> dict[str, Any]:
 
 
 def build() -> Application:
-    """What a WSGI server serves."""
+    """Return the WSGI application, configured by the environment."""
     return Application(Ground(os.environ[CONFIGURATION]), int(os.environ[MANAGER]))
 
 
 def manage(ground: Ground, port: int) -> None:
-    """Serve calls, each connection in a thread, until the process is ended."""
+    """Serve calls until the process is stopped, with a thread for each connection."""
     rows = Rows(ground)
 
     class Handler(socketserver.StreamRequestHandler):

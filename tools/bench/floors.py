@@ -1,6 +1,7 @@
-"""Measures the floor (`bench.floor`) on the database of a cloud, beside its rows.
+"""Measurement of the floor (`bench.floor`) on the database of a cloud, next to its rows.
 
-Its API runs under the same WSGI server as the service's, by the same file in ``etc``.
+The API of the floor runs under the same WSGI server as the API of the service, with the same file
+in ``etc``.
 """
 import contextlib
 import os
@@ -28,16 +29,18 @@ SCENARIOS = floor.SCENARIOS
 _PROJECT = 'floor'
 _SHOWN = 2
 _LOOKS, _LOOK_SECONDS = 600, 0.05
-# Of each process: as many requests as the API works on at the same time, and as many that wait for
-# the manager.
+# Threads of each process: for the requests that the API executes concurrently, and for the same
+# number of requests that wait for the manager.
 _THREADS = 16
 
 
 class Floor:
-    """The floor of a cloud. Its processes run while it is measured, and no longer: others need
-    the connections that a database has.
+    """Floor of a cloud.
 
-    :param kept: whether clients use a connection again
+    Its processes run only during a measurement, because other processes need the limited
+    connections of the database.
+
+    :param kept: True if clients reuse connections
     """
 
     def __init__(self, cloud: clouds.Cloud, clock: clocks.Clock, kept: bool = False) -> None:
@@ -46,9 +49,9 @@ class Floor:
         self._kept = kept
 
     def measure(self, scenario: str, load: scenarios.Load) -> measure.Row:
-        """One row, like those of a target.
+        """Measure a scenario, and return a row like that of a target.
 
-        :raises CannotMeasure: it does not start
+        :raises CannotMeasure: the floor does not start
         """
         items = self._items(scenario, load.clients)
         with self._running() as target:
@@ -60,7 +63,7 @@ class Floor:
         manager_port, port = servers.free_port(), servers.free_port()
         script = (clouds.ETC / 'granian' / 'blockattach-api.sh').read_text('utf-8').replace(
             'blockattach.wsgi:application', f'--factory {floor.__name__}:{floor.build.__name__}')
-        # The floor is loaded without the service.
+        # The API of the floor does not import the service.
         script = script.replace('from blockattach import wsgi\n', '').replace('wsgi.load()\n', '')
         environment = self._cloud.environment()
         environment |= {
@@ -99,7 +102,11 @@ class Floor:
             f'the floor does not respond: {self._cloud.last_words(results.FLOOR)}')
 
     def _items(self, scenario: str, count: int) -> tuple[acts.Item, ...]:
-        """What clients work on: a volume each, or one that two hosts share."""
+        """Return the items of the clients.
+
+        A cycle has a volume for each client. A show has one volume with two attachments for all
+        clients.
+        """
         if scenario in scenarios.ON_PLAIN:
             return tuple(acts.Item(one, host=f'host-{number}')
                          for number, one in enumerate(self._volumes(count)))
@@ -112,7 +119,7 @@ class Floor:
         return (acts.Item(volume_id, made[0]),) * count
 
     def _volumes(self, count: int) -> list[str]:
-        """Fresh ones, at which the service's own periodic work does not look."""
+        """Insert volumes that the periodic tasks of the service ignore, and return their ids."""
         ids = [str(uuid.uuid4()) for _ in range(count)]
         with self._cloud.engine.begin() as connection:
             kind = connection.execute(

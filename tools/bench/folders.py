@@ -1,4 +1,4 @@
-"""A folder for the files of volumes, on a file system that shares extents where one can be had."""
+"""Directory for the files of volumes, on a file system that shares extents if possible."""
 import contextlib
 import fcntl
 import os
@@ -9,13 +9,16 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# ioctl of linux/fs.h: share the extents of another file.
+# ioctl FICLONE of linux/fs.h, which shares the extents of another file.
 _FICLONE = 0x40049409
 _IMAGE_BYTES = 64 * 2 ** 30
 
 
 class Folder(NamedTuple):
-    """:ivar shares: whether files in it can share extents (reflink)"""
+    """Directory for the files of volumes.
+
+    :ivar shares: True if files in the directory can share extents (reflink)
+    """
 
     path: pathlib.Path
     shares: bool
@@ -23,14 +26,18 @@ class Folder(NamedTuple):
 
 @contextlib.contextmanager
 def temporary() -> Iterator[Folder]:
-    """A folder where temporary files are."""
+    """Create a directory among the temporary files."""
     with tempfile.TemporaryDirectory(prefix='blockattach-bench-') as name:
         yield Folder(pathlib.Path(name), _shares(name))
 
 
 @contextlib.contextmanager
 def sharing() -> Iterator[Folder]:
-    """The same; where its files cannot share extents, XFS in a file, if that may be mounted."""
+    """Create a directory whose files can share extents, if possible.
+
+    If temporary files cannot share extents, an XFS image is mounted, provided that this is
+    permitted.
+    """
     with temporary() as folder, contextlib.ExitStack() as mounted:
         if not folder.shares:
             below = folder.path / 'mounted'
@@ -49,7 +56,7 @@ def _mount(image: pathlib.Path, folder: pathlib.Path) -> bool:
 
 
 def _did(program: str, *arguments: str) -> bool:
-    """Whether a program is there, and ended well."""
+    """Return True if a program exists and succeeds."""
     path = shutil.which(program, path=f'{os.environ["PATH"]}:/usr/sbin:/sbin')
     return path is not None and subprocess.run(
         [path, *arguments], capture_output=True, check=False).returncode == 0

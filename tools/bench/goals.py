@@ -1,7 +1,7 @@
-"""What the service shall reach, as one table, and whether it did in the runs that were made.
+"""Performance goals of the service, and whether the measurements meet them.
 
-A ratio is that of the medians of at least three rounds. What was measured while others used too
-much of the machine is void.
+A ratio is the quotient of medians of at least three rounds. A measurement during which other
+processes used too much of the machine is void.
 """
 import dataclasses
 import enum
@@ -14,12 +14,12 @@ from bench import results
 HEADINGS = ('goal', 'clients', 'required', 'measured', 'range of rounds', 'reference', 'result')
 ROUNDS = 3
 CALLS = 'calls'
-"""The fact that says the way of calls."""
+"""Name of the fact with the transport of calls."""
 VOID = 'void'
 
 
 class Relation(enum.Enum):
-    """How a figure must be to the one that is wanted."""
+    """Required relation of a figure to its goal."""
 
     AT_LEAST = '>='
     AT_MOST = '<='
@@ -27,16 +27,18 @@ class Relation(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ratio:
-    """A goal for a scenario: a figure of ours divided by the peer's, or the floor's.
+    """Goal for a figure of a scenario, divided by that of the peer or the floor.
 
-    :param clients: None: for any number of them
-    :param over_broker: what is wanted where calls go through the broker; None: the same
+    :param required: required ratio
+    :param clients: numbers of clients to which the goal applies; None for any number
+    :param to: the peer or the floor
+    :param over_broker: required ratio if calls go through the broker; None for the same
     """
 
     scenario: str
     figure: str
     relation: Relation
-    wanted: float
+    required: float
     clients: tuple[int, ...] | None = None
     to: str = results.PEER
     over_broker: float | None = None
@@ -44,18 +46,19 @@ class Ratio:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
-    """A goal for a figure that a run leaves among the facts, with its unit.
+    """Goal for a fact that a run has stored, with its unit.
 
-    :param between: the fact with the fewest and the most that were compared, for the name
-    :param of: what the rows are called that it follows from; empty: from none, or from rows beside
-        which the machine is busy on purpose
-    :param beside: a fact that has this goal said even where it was not measured
+    :param required: required value
+    :param between: fact with the smallest and largest compared count, for the name of the goal
+    :param of: prefix of the rows from which the fact is computed, which can be void. Empty if
+        there are none, or if the machine is busy with other work on purpose
+    :param beside: fact in whose presence the goal is reported even if it was not measured
     """
 
     name: str
     fact: str
     relation: Relation
-    wanted: float
+    required: float
     unit: str
     between: str = ''
     of: str | tuple[str, ...] = ''
@@ -63,10 +66,12 @@ class Figure:
 
 
 class Verdict(NamedTuple):
-    """One line: what was wanted, what was measured, and whether that is enough.
+    """Line of the table of goals.
 
-    :ivar spread: the least and the most ratio of a single round
-    :ivar other: the peer's own figure, or the floor's
+    :ivar wanted: required value
+    :ivar spread: smallest and largest ratio of a single round
+    :ivar other: figure of the peer or the floor
+    :ivar met: whether the goal is met
     """
 
     goal: str
@@ -97,7 +102,7 @@ RATIOS = (
     Ratio('create-available', _THROUGHPUT, _MORE, 10),
     Ratio('list-detail', _THROUGHPUT, _MORE, 20),
 )
-"""Against the peer in the same run, and against the floor."""
+"""Goals relative to the peer in the same run, and relative to the floor."""
 
 _STEPS = 'create', 'update', 'complete'
 _OF_SIZE = 'list', 'show', 'attach'
@@ -141,17 +146,17 @@ FIGURES = (
           ('services', 'services over HTTP', 'builds_services'),
           ('services by bus', 'services over bus', 'builds_services_by_bus'))),
 )
-"""Of the service alone."""
+"""Goals for the service alone."""
 
 _NAMES = {_THROUGHPUT: 'throughput', _P99: 'p99', _CPU: 'CPU'}
 _UNITS = {_THROUGHPUT: 'per s', _P99: 'ms', _CPU: 'ms'}
 
 
 def verdicts(measured: results.Results) -> Iterator[Verdict]:
-    """Every goal that was measured; the others are left out."""
+    """Yield the verdict on each goal that was measured."""
     over_broker = measured.facts.get(CALLS) == cloud.OVER_BROKER
     for goal in RATIOS:
-        wanted = goal.over_broker if over_broker and goal.over_broker else goal.wanted
+        required = goal.over_broker if over_broker and goal.over_broker else goal.required
         for case in measured.cases():
             if case.scenario != goal.scenario or (
                     goal.clients is not None and case.clients not in goal.clients):
@@ -160,9 +165,9 @@ def verdicts(measured: results.Results) -> Iterator[Verdict]:
             if found is not None:
                 yield Verdict(
                     f'{case}: {_NAMES[goal.figure]} relative to the {goal.to}', str(case.clients),
-                    f'{goal.relation.value} {wanted:g}x', results.times(found.ratio),
+                    f'{goal.relation.value} {required:g}x', results.times(found.ratio),
                     found.spread, f'{found.other:.4g} {_UNITS[goal.figure]}',
-                    _judged(found, goal.relation, wanted))
+                    _judged(found, goal.relation, required))
     for figure in FIGURES:
         verdict = _of_figure(figure, measured)
         if verdict is not None:
@@ -174,23 +179,23 @@ def _of_figure(figure: Figure, measured: results.Results) -> Verdict | None:
     if value is not None:
         is_void = bool(figure.of) and measured.is_void(figure.of, counts)
         shown = f'{value:g}{figure.unit}'
-        met = VOID if is_void else _met(value, figure.relation, figure.wanted)
+        met = VOID if is_void else _met(value, figure.relation, figure.required)
     elif figure.beside in measured.facts:
         shown, met = '', 'not measured'
     else:
         return None
     return Verdict(figure.name.format(*counts), '',
-                   f'{figure.relation.value} {figure.wanted:g}{figure.unit}', shown, '', '', met)
+                   f'{figure.relation.value} {figure.required:g}{figure.unit}', shown, '', '', met)
 
 
-def _judged(found: results.Compared, relation: Relation, wanted: float) -> str:
-    if found.is_void:
+def _judged(compared: results.Compared, relation: Relation, required: float) -> str:
+    if compared.is_void:
         return VOID
-    if found.rounds < ROUNDS:
+    if compared.rounds < ROUNDS:
         return f'fewer than {ROUNDS} rounds'
-    return _met(found.ratio, relation, wanted)
+    return _met(compared.ratio, relation, required)
 
 
-def _met(value: float, relation: Relation, wanted: float) -> str:
-    reached = value >= wanted if relation is Relation.AT_LEAST else value <= wanted
+def _met(value: float, relation: Relation, required: float) -> str:
+    reached = value >= required if relation is Relation.AT_LEAST else value <= required
     return 'met' if reached else 'not met'

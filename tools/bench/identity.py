@@ -1,4 +1,4 @@
-"""Authentication as an operator has it: a Keystone of one's own, and memcached for its answers."""
+"""Authentication as in production: a separate Keystone, with memcached for validated tokens."""
 import contextlib
 import secrets
 from collections.abc import Iterator
@@ -13,8 +13,10 @@ _SERVICE = 'blockattach'
 
 
 class Identity(NamedTuple):
-    """An account, and how the service authenticates it. ``options`` are of its configuration, by
-    group."""
+    """Account of the clients, with the options that make the service authenticate them.
+
+    :ivar options: options of the service by group
+    """
 
     project: str
     token: str
@@ -23,9 +25,9 @@ class Identity(NamedTuple):
 
 @contextlib.contextmanager
 def running() -> Iterator[Identity]:
-    """Until the context is left.
+    """Run Keystone and memcached during the context.
 
-    The person is an administrator with a service role, so that the same scenarios can be played.
+    The user is an administrator with a service role, so that all scenarios can be measured.
 
     :raises CannotStart: a program is missing (`blockattach.tests.fixtures.servers`)
     """
@@ -37,7 +39,7 @@ def running() -> Iterator[Identity]:
         token = str(own.cloud('consumer', password, _PROJECT).auth_token)
         yield Identity(own.project(_PROJECT), token, {
             'api': {'auth_strategy': 'keystone'},
-            # No Nova is there whose servers could still use what is detached.
+            # There is no Nova, so no server can still use a volume that is detached.
             'nova': {'detach_rule': 'off'},
             'keystone_authtoken': {
                 **named, 'memcached_servers': cache.url,

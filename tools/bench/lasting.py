@@ -1,4 +1,4 @@
-"""Whether the API grows: its memory after a tenth of very many requests, and after all of them."""
+"""Memory growth of the API, from a tenth of many requests to all of them."""
 import itertools
 
 from bench import acts
@@ -11,11 +11,14 @@ LASTING = 'lasting'
 CLIENTS = 8
 _PARTS = 10
 _CYCLE = 3
-"""Requests of an attach cycle."""
+"""Number of requests of an attach cycle."""
 
 
 def measure_lasting(session: sessions.Session) -> None:
-    """Attach cycles and shows, half of the requests each, until so many were answered."""
+    """Measure the memory of the API during attach cycles and shows.
+
+    The cycles and the shows each make up half of the requests.
+    """
     with clouds.Cloud(session.shape(), session.clock) as cloud:
         target = session.target(cloud)
         volumes = [acts.Item(volume_id, host=f'host-{number}')
@@ -35,7 +38,7 @@ def measure_lasting(session: sessions.Session) -> None:
 
 def _play(session: sessions.Session, target: targets.Target, scenario: str,
           volumes: list[acts.Item], count: int) -> int:
-    """So many operations, each thread on a volume of its own; how many were done."""
+    """Run a number of operations, with a volume for each thread, and return how many succeeded."""
     items = tuple(itertools.islice(itertools.cycle(volumes), count))
     row = session.keep(scenarios.Stage(target, session.clock).play(
         f'{LASTING} {scenario}', acts.Job(scenario, target.endpoint, items, threads=CLIENTS)))

@@ -1,7 +1,7 @@
-"""The load on a service: a process of its own, controlled by JSON on standard input.
+"""Load process, controlled by JSON on standard input.
 
-Reads a job (one line), warms up and says ``ready``; begins with the next line, and ends by
-printing how long each operation took and what went wrong.
+The process reads a job in one line, warms up, and prints ``ready``. It starts with the next line.
+At the end it prints the duration of each operation and the errors.
 """
 import collections
 import json
@@ -24,7 +24,7 @@ _ACTS = {**acts.REPEATED, **volume_acts.REPEATED}
 
 
 class Repetition:
-    """Threads that repeat one act until the time is over; each keeps its connection."""
+    """Threads that repeat an operation for the duration of a job, each with its own client."""
 
     def __init__(self, job: acts.Job, clock: clocks.Clock) -> None:
         self._job = job
@@ -41,11 +41,11 @@ class Repetition:
 
     @property
     def steps(self) -> dict[str, list[float]]:
-        """How long each step of the measured operations took."""
+        """Durations of the measured steps."""
         return acts.merged(self._clients)
 
     def prepare(self) -> None:
-        """Warm up: what is done now is not counted."""
+        """Warm up, without counting the operations."""
         if self._job.warmup:
             self._run(self._job.warmup)
         self._forget()
@@ -53,7 +53,10 @@ class Repetition:
             one.steps.clear()
 
     def run(self) -> float:
-        """Return when the last operation that was begun in time has ended; the seconds."""
+        """Run the job, and return the seconds until the last operation has ended.
+
+        No operation starts after the duration of the job.
+        """
         return self._run(self._job.seconds)
 
     def _run(self, seconds: float) -> float:
@@ -68,7 +71,7 @@ class Repetition:
         return self._clock.monotonic() - begin
 
     def _shares(self, end: float) -> list[Iterator[acts.Item]]:
-        """What each thread works on, one after the other."""
+        """Return an iterator of the items for each thread."""
         return [self._again(item, end) for item in self._job.items]
 
     def _again(self, item: acts.Item, end: float) -> Iterator[acts.Item]:
@@ -92,7 +95,7 @@ class Repetition:
 
 
 class Once(Repetition):
-    """Threads that share the items out among them, and do the act once on each."""
+    """Threads that divide the items among them, and execute the operation once for each item."""
 
     def _shares(self, end: float) -> list[Iterator[acts.Item]]:
         return [iter(self._job.items[number::self._job.threads])
@@ -104,11 +107,11 @@ LOADS: dict[str, Callable[[acts.Job, clocks.Clock], Any]] = {
     'race': meetings.Race,
     'overload': overload.Overload,
 }
-"""What is not a repetition."""
+"""Loads of scenarios that are not repetitions of an operation."""
 
 
 def serve(load: Any) -> None:
-    """Warm up, wait for the word, run, report."""
+    """Warm up, wait for a line, run the load, and print the results."""
     load.prepare()
     print('ready', flush=True)
     sys.stdin.readline()
@@ -123,7 +126,7 @@ def serve(load: Any) -> None:
 
 
 def main() -> int:
-    """Do one job."""
+    """Execute one job."""
     job = acts.Job.read(json.loads(sys.stdin.readline()))
     serve(LOADS.get(job.scenario, Once if job.threads else Repetition)(job, clocks.Clock()))
     return 0

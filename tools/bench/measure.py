@@ -1,4 +1,4 @@
-"""One measurement: a load process on a target, and what the target's processes cost meanwhile."""
+"""Measurement of a load process on a target, with the costs of the processes of the target."""
 import contextlib
 import json
 import math
@@ -17,28 +17,28 @@ from bench import target as targets
 from blockattach.platform import clock as clocks
 
 _TOOLS = pathlib.Path(__file__).resolve().parents[1]
-# What a load process needs beside its seconds: to start, and to end what is in flight.
+# Seconds that a load process may need besides its measurement, to start and to end operations.
 _SLACK_SECONDS = 180
 _COUNTED_SECONDS = 1
 Row = dict[str, Any]
-"""One line of the results; a figure that is not known is None."""
+"""Row of the results. Unknown figures are None."""
 NOISE = 0.1
-"""What is measured while others use a larger share of the processors is void."""
+"""Maximum share of CPU that other processes may use. Above this share, a measurement is void."""
 
 
 def is_void(row: Row) -> bool:
-    """Whether others used too much of the machine."""
+    """Return True if other processes used too much CPU during the measurement."""
     return bool(row['noise'] is not None and row['noise'] > NOISE)
 
 
 def measure(target: targets.Target, job: acts.Job, name: str, clock: clocks.Clock,
             beside: contextlib.AbstractContextManager[object], **facts: Any) -> Row:
-    """Put a load on the target.
+    """Run a job on a target, and return its row.
 
-    :param name: what the row is called
-    :param beside: what happens as long as it is loaded
-    :param facts: more of the row
-    :raises CannotMeasure: the load could not be put on it
+    :param name: name of the scenario in the row
+    :param beside: context that is open during the load
+    :param facts: additional values of the row
+    :raises CannotMeasure: the load process failed
     """
     with loading('bench.load', [json.dumps(job.plain())]) as load:
         return {'target': target.name, 'scenario': name, 'clients': job.clients, **facts,
@@ -48,7 +48,7 @@ def measure(target: targets.Target, job: acts.Job, name: str, clock: clocks.Cloc
 def counted(load: subprocess.Popen[str], seconds: float, own: processes.Processes,
             backing: processes.Processes, clock: clocks.Clock,
             beside: contextlib.AbstractContextManager[object]) -> Row:
-    """Let a load process that is ready begin; what it did, and what it cost."""
+    """Start a load process that is ready, and return its results with the costs."""
     before, backing_before = own.cpu_ms(), backing.cpu_ms()
     busy = processes.machine_busy_ms()
     begin = clock.monotonic()
@@ -61,8 +61,8 @@ def counted(load: subprocess.Popen[str], seconds: float, own: processes.Processe
     shared = {name: backing_after[name] - backing_before[name] for name in backing_before}
     others = (processes.machine_busy_ms() - busy - sum(cpu.values()) - sum(shared.values())
               - answer['cpu_ms'])
-    # Where its processes are not known, what the service uses looks like that of others; and in a
-    # short time, what the counters leave out does.
+    # Without the processes of the service, their CPU time would count as that of others. In a
+    # short time, the counters are too inaccurate. In both cases the noise is unknown.
     known = own.names and backing.names and passed >= _COUNTED_SECONDS
     share = others / (passed * 1000 * (os.cpu_count() or 1))
     return {**summary(answer, cpu, shared), 'peak_pss_mib': peak.mib,
@@ -70,7 +70,10 @@ def counted(load: subprocess.Popen[str], seconds: float, own: processes.Processe
 
 
 def summary(answer: Row, cpu: dict[str, float], shared: dict[str, float]) -> Row:
-    """The figures of a row. CPU in milliseconds per operation; ``backing``: database and bus."""
+    """Return the figures of a row.
+
+    CPU times are in milliseconds per operation. ``backing`` stands for database and bus.
+    """
     taken = sorted(answer['milliseconds'])
     count = len(taken)
 
@@ -93,7 +96,10 @@ def summary(answer: Row, cpu: dict[str, float], shared: dict[str, float]) -> Row
 
 
 def percentile(ordered: list[float], percent: int) -> float | None:
-    """The smallest value that so many percent do not exceed."""
+    """Return the smallest value that is at least as large as a percentage of the values.
+
+    :param ordered: sorted values
+    """
     if not ordered:
         return None
     return round(ordered[math.ceil(len(ordered) * percent / 100) - 1], 2)
@@ -101,9 +107,9 @@ def percentile(ordered: list[float], percent: int) -> float | None:
 
 @contextlib.contextmanager
 def loading(module: str, lines: list[str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of ours that is ready to begin; ended in any case.
+    """Start a module as a process, wait until it is ready, and kill it at the end of the context.
 
-    :raises CannotMeasure: it is not ready
+    :raises CannotMeasure: the process does not become ready
     """
     paths = [str(_TOOLS), str(_TOOLS.parent), *filter(None, [os.environ.get('PYTHONPATH')])]
     process = subprocess.Popen(
@@ -124,7 +130,7 @@ def loading(module: str, lines: list[str], *arguments: str) -> Iterator[subproce
 
 
 def send(process: subprocess.Popen[str], line: str) -> None:
-    """One line to a process of ours."""
+    """Send a line to a process."""
     assert process.stdin is not None
     process.stdin.write(f'{line}\n')
     process.stdin.flush()
@@ -133,7 +139,7 @@ def send(process: subprocess.Popen[str], line: str) -> None:
 def _answer(process: subprocess.Popen[str], seconds: float) -> Row:
     try:
         assert process.stdout is not None
-        # It is read before it ends: what it costs to end it is nobody's operation.
+        # Read the results before the process ends, because its exit is not part of an operation.
         ready = select.select([process.stdout], [], [], seconds * 10 + _SLACK_SECONDS)[0]
         return dict(json.loads(process.stdout.readline())) if ready else _silent()
     except ValueError as exc:

@@ -1,4 +1,4 @@
-"""Scenarios in which all clients meet on one volume: a storm, where all may join, and a race."""
+"""Scenarios with all clients on one volume: a storm, in which all can attach, and a race."""
 import collections
 import functools
 import threading
@@ -14,7 +14,7 @@ _GONE = (404,)
 
 
 class _Meeting:
-    """Rounds in each of which every thread begins at the same moment."""
+    """Rounds in which all threads start at the same time."""
 
     def __init__(self, job: acts.Job, clock: clocks.Clock) -> None:
         self._job = job
@@ -27,17 +27,20 @@ class _Meeting:
 
     @property
     def steps(self) -> dict[str, list[float]]:
-        """How long each step took."""
+        """Durations of the steps."""
         return acts.merged(self._clients)
 
     def prepare(self) -> None:
-        """A connection for each that keeps it, so that they begin alike."""
+        """Open the persistent connections of clients in advance, so that all start equally."""
         for one in self._clients if self._job.endpoint.kept else self._clients[:1]:
             one.ask('look', 'GET', f'/volumes/{self._job.items[0].volume_id}')
             one.steps.clear()
 
     def _together(self, act: Callable[[int], None]) -> float:
-        """Every thread does it with its number; the seconds until the last has ended."""
+        """Call a function in each thread with the number of the thread.
+
+        :returns: seconds until all threads have ended
+        """
         barrier = threading.Barrier(len(self._clients) + 1)
 
         def begin(number: int) -> None:
@@ -63,10 +66,10 @@ class _Meeting:
 
 
 class Storm(_Meeting):
-    """Many hosts join one volume; an operation is one that has joined and completed."""
+    """Attachment of one volume to many hosts. An operation is the attachment of a host."""
 
     def run(self) -> float:
-        """All rounds; the seconds of joining alone."""
+        """Run all rounds, and return the seconds of attaching."""
         joining = leaving = 0.0
         hosts = self._job.hosts or len(self._clients)
         volume_id = self._job.items[0].volume_id
@@ -84,7 +87,7 @@ class Storm(_Meeting):
         return joining
 
     def _join(self, number: int, volume_id: str, hosts: int, joined: list[str]) -> None:
-        """One thread's share of the hosts."""
+        """Attach the hosts of one thread."""
         timed = self._clients[number]
         for host in range(number, hosts, len(self._clients)):
             begin = self._clock.monotonic()
@@ -108,10 +111,10 @@ class Storm(_Meeting):
 
 
 class Race(_Meeting):
-    """Many hosts want a volume that one may have; an operation is one round."""
+    """Competition of many hosts for a volume that only one can attach. An operation is a round."""
 
     def run(self) -> float:
-        """All rounds; the seconds of racing alone."""
+        """Run all rounds, and return their seconds without the detach."""
         seconds = 0.0
         volume_id = self._job.items[0].volume_id
         self.facts = {'rounds': self._job.rounds, 'wrong': 0}

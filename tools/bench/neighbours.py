@@ -1,4 +1,4 @@
-"""Many that wait: for a backend that has become slow, or for one volume that all join at once."""
+"""Effects of many waiting requests: on a slow backend, and on one volume that all hosts attach."""
 import contextlib
 import json
 import threading
@@ -24,7 +24,7 @@ _FOR_EVER = 3600.0
 
 
 def measure_slow_backend(session: sessions.Session) -> None:
-    """One backend takes 30 seconds for each call, and many wait for it: what others notice."""
+    """Measure a backend while many requests wait for another, which takes 30 seconds per call."""
     shape = session.shape(backends=(_QUICK, _SLOW))
     with clouds.Cloud(shape, session.clock) as cloud:
         others = session.target(cloud, backend=_QUICK)
@@ -55,7 +55,10 @@ def _play_others(session: sessions.Session, others: targets.Target, when: str) -
 @contextlib.contextmanager
 def _waiting(session: sessions.Session, cloud: clouds.Cloud,
              slow: targets.Target) -> Iterator[None]:
-    """Hosts that wait for the slow backend all the time: each begins again when it is served."""
+    """Keep hosts waiting for the slow backend during the context.
+
+    A host whose cycle has ended starts the next one.
+    """
     items = tuple(acts.Item(volume_id, host=f'slow-{number}')
                   for number, volume_id in enumerate(slow.plain(_WAITING)))
     job = acts.Job('attach-cycle', slow.endpoint, items, _FOR_EVER)
@@ -67,9 +70,9 @@ def _waiting(session: sessions.Session, cloud: clouds.Cloud,
 
 
 def _until_held(session: sessions.Session, slow: targets.Target) -> None:
-    """Wait until calls wait for the backend.
+    """Wait until a request waits for the slow backend.
 
-    :raises CannotMeasure: none is
+    :raises CannotMeasure: a timeout
     """
     never = threading.Event()
     deadline = session.clock.monotonic() + _START_SECONDS
@@ -81,7 +84,7 @@ def _until_held(session: sessions.Session, slow: targets.Target) -> None:
 
 
 def measure_rush(session: sessions.Session) -> None:
-    """Very many hosts that join one volume at the same moment: how many are refused."""
+    """Count the rejected hosts if very many hosts attach one volume at the same time."""
     hosts = session.plan.rush
     with clouds.Cloud(session.shape(), session.clock) as cloud:
         target = session.target(cloud)

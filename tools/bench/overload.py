@@ -1,8 +1,8 @@
-"""More load than can be served: attach cycles that begin at a rate, whatever becomes of them.
+"""Load beyond the capacity of the service: attach cycles that start at a fixed rate.
 
-A client that is refused (503, or no answer) gives its cycle up, and frees its volume as a patient
-consumer does: it tries again until that is done. So nothing is left in the end, if the service
-lets go of what it has begun.
+A client that is rejected (503, or no response) gives up its cycle. It then repeats the detach
+until its volume is free, as a patient consumer does. Thus nothing remains attached, provided that
+the service finishes what it has begun.
 """
 import collections
 import threading
@@ -19,7 +19,10 @@ _REFUSALS = (429, 503)
 
 
 class Overload:
-    """Threads that begin cycles by a timetable: as many as are begun in time, none is skipped."""
+    """Threads that start cycles on a schedule.
+
+    No cycle is skipped. A cycle that is due while all threads are busy starts late.
+    """
 
     def __init__(self, job: acts.Job, clock: clocks.Clock) -> None:
         self._job = job
@@ -33,14 +36,14 @@ class Overload:
 
     @property
     def steps(self) -> dict[str, list[float]]:
-        """How long the steps of cycles took that were answered."""
+        """Durations of the steps that were answered."""
         return acts.merged(self._clients)
 
     def prepare(self) -> None:
-        """Nothing to warm up: what was measured before has done it."""
+        """Do nothing, because the service is warm from the measurement before."""
 
     def run(self) -> float:
-        """Begin cycles for the time of the job; the seconds of that time."""
+        """Start cycles for the duration of the job, and return this duration."""
         begin = self._clock.monotonic()
         threads = [threading.Thread(target=self._repeat, args=(one, item, begin))
                    for one, item in zip(self._clients, self._job.items, strict=True)]
@@ -64,19 +67,19 @@ class Overload:
             with self._lock:
                 self.facts['begun'] += 1
                 self.facts['late'] += late
-                # Only what has ended within the time counts as done in it.
+                # Only cycles that ended within the duration of the job count as completed.
                 if done and ended <= begin + self._job.seconds:
                     self.milliseconds.append((ended - started) * 1000)
 
     def _due(self, begin: float) -> float | None:
-        """When the next cycle is to begin; None: the time is over."""
+        """Return the time of the next cycle, or None after the end of the job."""
         with self._lock:
             due = begin + self._next / self._job.rate
             self._next += 1
         return due if due < begin + self._job.seconds else None
 
     def _cycle(self, timed: acts.Timed, item: acts.Item) -> bool:
-        """Whether the volume was attached, completed and detached without a refusal."""
+        """Attach, complete and detach a volume, and return True if no request was rejected."""
         made = ''
         try:
             made = acts.attachment_id(acts.attach(timed, item.volume_id, item.host)[1])
@@ -95,7 +98,7 @@ class Overload:
                 self.errors[str(exc)] += 1
 
     def _free(self, timed: acts.Timed, volume_id: str) -> None:
-        """Delete what is attached, until nothing is."""
+        """Delete the attachments of a volume until none is left."""
         deadline = self._clock.monotonic() + _WAIT_SECONDS
         while self._clock.monotonic() < deadline:
             try:

@@ -1,4 +1,4 @@
-"""Twice the load that saturates the service: what is still done, and what is left in the end."""
+"""Throughput at twice the load that saturates the service, and the attachments left afterwards."""
 import threading
 
 import sqlalchemy as sa
@@ -19,10 +19,10 @@ _LOOK_SECONDS = 0.5
 
 
 def measure_overload(session: sessions.Session) -> None:
-    """The peak of attach cycles, then twice as many begun, each second, whatever becomes of them.
+    """Measure the throughput of attach cycles at the peak, and at twice the rate of the peak.
 
-    Leaves among the facts which share of the peak was done, and how many attachments are in no
-    final state once the clients have let go.
+    The stored facts are the throughput relative to the peak, and the number of attachments in a
+    transient state after the clients have detached.
     """
     with clouds.Cloud(session.shape(), session.clock) as cloud:
         target = session.target(cloud)
@@ -45,7 +45,7 @@ def measure_overload(session: sessions.Session) -> None:
 
 
 def _unsettled(session: sessions.Session, cloud: clouds.Cloud) -> int:
-    """How many attachments the service is still at work on, after it was given time to end."""
+    """Return the number of attachments that are still in a transient state after a timeout."""
     rows = models.attachments
     query = sa.select(sa.func.count()).where(rows.c.deleted == sa.false(), rows.c.state.in_(
         [state.value for state in attachment_lifecycle.TRANSITIONAL]))

@@ -1,7 +1,7 @@
-"""What processes cost: CPU and memory of a service's, of the database and of the bus.
+"""CPU time and memory of processes: of a service, of the database and of the bus.
 
-CPU is read from proc(5) before and after; memory is PSS, so that pages which several processes
-share are counted once, looked at every half second.
+CPU times are differences of proc(5). Memory is PSS, in which pages shared by several processes
+count only once. Peak memory is sampled every half second.
 """
 import contextlib
 import os
@@ -15,15 +15,16 @@ from blockattach.platform import clock as clocks
 TICK_MS = 1000 / os.sysconf('SC_CLK_TCK')
 BACKING = {'mariadbd': 'database', 'mysqld': 'database', 'postgres': 'database',
            'beam.smp': 'bus'}
-"""The programs of database and bus, and what they are called here."""
+"""Names of database and bus by program."""
 _LOOK_SECONDS = 0.5
 
 
 def roots(text: str) -> dict[str, int]:
-    """``NAME=PID,...``, or a folder of ``NAME.pid`` files (``@`` before it is fine).
+    """Parse ``NAME=PID,...``, or read a directory of ``NAME.pid`` files.
 
-    :raises ValueError: neither
-    :raises OSError: the folder cannot be read
+    :param text: the pairs, or the path with an optional ``@`` before it
+    :raises ValueError: the text is neither
+    :raises OSError: the directory cannot be read
     """
     if not text or '=' in text:
         pairs = [part.partition('=') for part in text.split(',') if part]
@@ -35,7 +36,7 @@ def roots(text: str) -> dict[str, int]:
 
 
 def backing(*ports: int) -> dict[str, int]:
-    """Database and bus: those of their programs that listen on these ports of this machine."""
+    """Return the pids of the database and the bus that listen on these ports of this machine."""
     sockets = _listening(ports)
     found: dict[str, int] = {}
     for proc in pathlib.Path('/proc').iterdir():
@@ -49,7 +50,7 @@ def backing(*ports: int) -> dict[str, int]:
 
 
 def _listening(ports: Iterable[int]) -> set[str]:
-    """The sockets that listen there, as /proc calls them."""
+    """Return the names in /proc of the sockets that listen on ports."""
     wanted = {f'{port:04X}' for port in ports}
     found = set()
     for table in ('tcp', 'tcp6'):
@@ -62,7 +63,7 @@ def _listening(ports: Iterable[int]) -> set[str]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its running descendants."""
+    """Return a process and its running descendants."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -77,7 +78,7 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_ms(pids: Iterable[int]) -> float:
-    """User and system time until now, and that of children that have ended (proc(5), 14 to 17)."""
+    """Return the total CPU time of processes and of their ended children (proc(5), 14 to 17)."""
     ticks = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -87,7 +88,7 @@ def cpu_ms(pids: Iterable[int]) -> float:
 
 
 def pss_mib(pids: Iterable[int]) -> float:
-    """Memory of these processes, each shared page divided among those that have it."""
+    """Return the PSS of processes: each shared page is divided among the processes that map it."""
     kib = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -98,7 +99,7 @@ def pss_mib(pids: Iterable[int]) -> float:
 
 
 def written_mib(pids: Iterable[int]) -> float:
-    """What processes have written into files and sockets until now (proc(5), ``io``)."""
+    """Return the amount that processes have written to files and sockets (proc(5), ``io``)."""
     written = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -109,42 +110,45 @@ def written_mib(pids: Iterable[int]) -> float:
 
 
 def machine_busy_ms() -> float:
-    """CPU time of everything on the machine since it started."""
+    """Return the CPU time of all processes of the machine since its start."""
     with open('/proc/stat', encoding='ascii') as file:
         user = [int(field) for field in file.readline().split()[1:9]]
     return (sum(user) - user[3] - user[4]) * TICK_MS
 
 
 class Processes:
-    """Processes by name, each with what it has started."""
+    """Processes by name, including their descendants."""
 
     def __init__(self, named: Mapping[str, int]) -> None:
         self._named = dict(named)
 
     @property
     def names(self) -> list[str]:
-        """Of all of them."""
+        """Names of the processes."""
         return list(self._named)
 
     def families(self) -> dict[str, list[int]]:
-        """Every process by the name of its root."""
+        """Return the pids of each process and its descendants, by name."""
         return {name: family(pid) for name, pid in self._named.items()}
 
     def cpu_ms(self) -> dict[str, float]:
-        """Until now, by name."""
+        """Return the total CPU time by name."""
         return {name: cpu_ms(pids) for name, pids in self.families().items()}
 
     def pss_mib(self) -> dict[str, float]:
-        """Now, by name."""
+        """Return the current memory by name."""
         return {name: round(pss_mib(pids), 1) for name, pids in self.families().items()}
 
     def total_pss_mib(self) -> float:
-        """Now, of all together."""
+        """Return the current memory of all processes."""
         return round(sum(self.pss_mib().values()), 1)
 
 
 class PeakMemory:
-    """Looks at memory in a thread while the context is open; ``mib`` is the maximum."""
+    """Thread that samples memory during a context.
+
+    :ivar mib: maximum by name of the process
+    """
 
     def __init__(self, processes: Processes, clock: clocks.Clock) -> None:
         self._processes = processes

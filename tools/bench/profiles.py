@@ -1,7 +1,7 @@
-"""Where processes spend their time: py-spy beside a load, a flame graph for each process.
+"""Profiles of processes: py-spy during a load, with a flame graph for each process.
 
-Two files for each: ``NAME.txt`` with a line for each stack and its samples, as py-spy writes it,
-and ``NAME.svg``, drawn from that.
+Each process has two files. ``NAME.txt`` is the output of py-spy, with a line for each stack and
+its samples. ``NAME.svg`` is the flame graph.
 """
 import collections
 import contextlib
@@ -21,13 +21,13 @@ _SLACK_SECONDS = 60
 
 
 class CannotProfile(Exception):
-    """One line that says why."""
+    """Raised if py-spy is missing. The text is the reason in one line."""
 
 
 def program() -> str:
-    """Where py-spy is.
+    """Return the path of py-spy.
 
-    :raises CannotProfile: nowhere
+    :raises CannotProfile: py-spy is not installed
     """
     found = shutil.which('py-spy', path=os.pathsep.join(
         (os.path.dirname(sys.executable), os.environ.get('PATH', ''))))
@@ -39,9 +39,10 @@ def program() -> str:
 @contextlib.contextmanager
 def recording(folder: pathlib.Path, name: str, own: processes.Processes, seconds: float,
               say: Callable[[str], None]) -> Iterator[None]:
-    """Record every process of a service for as long as a load takes.
+    """Record all processes of a service during the context.
 
-    :raises CannotProfile: there is no py-spy
+    :param seconds: duration of the load
+    :raises CannotProfile: py-spy is not installed
     """
     folder.mkdir(parents=True, exist_ok=True)
     recorders = []
@@ -65,10 +66,10 @@ def recording(folder: pathlib.Path, name: str, own: processes.Processes, seconds
             say(f'{path.stem}: {", ".join(largest(found)) or "idle"}')
 
 
-def largest(found: list[tuple[list[str], int]], count: int = 5) -> list[str]:
-    """The functions that most samples ended in, in percent."""
+def largest(sampled: list[tuple[list[str], int]], count: int = 5) -> list[str]:
+    """Return the functions in which most samples ended, with their percentages."""
     samples: collections.Counter[str] = collections.Counter()
-    for frames, number in found:
+    for frames, number in sampled:
         samples[frames[-1]] += number
     total = sum(samples.values())
     return [f'{frame} {100 * number / total:.1f} %' for frame, number in
@@ -76,7 +77,7 @@ def largest(found: list[tuple[list[str], int]], count: int = 5) -> list[str]:
 
 
 def stacks(path: pathlib.Path) -> Iterator[tuple[list[str], int]]:
-    """Each stack, outermost first, and how often it was sampled."""
+    """Yield each stack, outermost function first, with its number of samples."""
     for line in path.read_text('utf-8', 'replace').splitlines():
         frames, _, number = line.rpartition(' ')
         if number.isdigit() and frames:

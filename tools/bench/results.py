@@ -1,4 +1,4 @@
-"""Rows of measurements: kept, compared by the medians of their rounds, and shown as tables."""
+"""Rows of measurements, with comparisons by the medians of their rounds, and tables."""
 import collections
 import dataclasses
 import re
@@ -18,27 +18,30 @@ _WIDTHS = (12, 17, 8, 11, 11, 9, 9, 9, 9, 10, 9, 7, 7)
 COMPARED = ('scenario', 'clients', 'throughput', 'p50', 'p99', 'CPU', 'CPU relative to floor',
             'throughput range', 'CPU range', 'peer operations/s', 'peer CPU (ms)')
 ROUND = 'round'
-"""The key of a row that was measured in turn with those that it is compared with."""
+"""Key of rows that were measured alternately with the rows to which they are compared."""
 
-# What is compared: the key of a row. Whether more is better does not matter to a ratio.
+# Compared figures, by their keys in a row. A ratio does not depend on whether more is better.
 THROUGHPUT, P50, P99, CPU = 'per_second', 'p50_ms', 'p99_ms', 'total_cpu_ms'
 
 
 def total_cpu_ms(row: measure.Row) -> float | None:
-    """Of service, database and bus together, per operation."""
+    """Return the CPU time per operation of service, database and bus together.
+
+    :returns: None if a part is unknown
+    """
     if row['cpu_ms'] is None or row['backing_cpu_ms'] is None:
         return None
     return float(row['cpu_ms'] + row['backing_cpu_ms'])
 
 
 class Compared(NamedTuple):
-    """A figure of ours divided by another's, both the medians of the rounds.
+    """Ratio of a figure to that of another target, both as medians of the rounds.
 
-    :ivar least: of the ratios of single rounds
-    :ivar most: of the ratios of single rounds
-    :ivar other: the other's own figure
-    :ivar rounds: how many there were
-    :ivar is_void: others used too much of the machine in one of them
+    :ivar least: smallest ratio of a single round
+    :ivar most: largest ratio of a single round
+    :ivar other: figure of the other target
+    :ivar rounds: number of rounds
+    :ivar is_void: True if other processes used too much CPU in one of the rounds
     """
 
     ratio: float
@@ -50,17 +53,17 @@ class Compared(NamedTuple):
 
     @property
     def spread(self) -> str:
-        """As it is read."""
+        """Range of the ratios for display."""
         return f'{times(self.least)}..{times(self.most)}'
 
 
 def figure_of(row: measure.Row, name: str) -> float | None:
-    """A figure of one row."""
+    """Return a figure of a row."""
     return total_cpu_ms(row) if name == CPU else row[name]
 
 
 def shown(row: measure.Row) -> tuple[str, ...]:
-    """One line of the table of measurements."""
+    """Return the line of a row in the table of measurements."""
     peak = sum(row['peak_pss_mib'].values()) if row['peak_pss_mib'] else None
     scenario = row['scenario'] + (f' {row["volumes"]:,}' if 'volumes' in row else '')
     return tuple('-' if value is None else str(value) for value in (
@@ -70,13 +73,13 @@ def shown(row: measure.Row) -> tuple[str, ...]:
 
 
 def line(values: Sequence[str]) -> str:
-    """One line, in columns: words to the left, figures to the right."""
+    """Format a line in columns, with words left-aligned and numbers right-aligned."""
     return ' '.join(f'{value:<{width}}' if number < 2 else f'{value:>{width}}'
                     for number, (value, width) in enumerate(zip(values, _WIDTHS, strict=False)))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table for a terminal."""
+    """Return a table for a terminal."""
     texts = [[str(value) for value in row] for row in (headings, *rows)]
     widths = [max(len(row[number]) for row in texts) for number in range(len(headings))]
     return '\n'.join('  '.join(text.ljust(width) for text, width in zip(row, widths, strict=True))
@@ -85,7 +88,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """What can be compared: the same scenario, as hard."""
+    """Scenario under a certain load, as the unit of comparison."""
 
     scenario: str
     clients: int
@@ -93,7 +96,7 @@ class Case:
 
     @classmethod
     def of(cls, row: measure.Row) -> 'Case':
-        """The case of a row."""
+        """Return the case of a row."""
         return cls(row['scenario'], row['clients'], row.get('volumes', 0))
 
     def __str__(self) -> str:
@@ -101,35 +104,40 @@ class Case:
 
 
 class Results:
-    """All that was measured in one run of the command."""
+    """All results of one run of the command."""
 
     def __init__(self) -> None:
         self.rows: list[measure.Row] = []
         self.facts: dict[str, Any] = {}
 
     def add(self, row: measure.Row) -> measure.Row:
-        """Keep a row."""
+        """Add a row, and return it."""
         self.rows.append(row)
         return row
 
     def merge(self, stored: dict[str, Any]) -> None:
-        """Add what an earlier call has written."""
+        """Add the results that an earlier call has written."""
         self.rows += stored['rows']
         self.facts |= stored['facts']
 
     def cases(self) -> list[Case]:
-        """Those that were measured on our own service, in order."""
+        """Return the cases that were measured on blockattach, in order."""
         return list(dict.fromkeys(Case.of(row) for row in self.rows if row['target'] == OWN))
 
     def median(self, target: str, case: Case, figure: str) -> float | None:
-        """A figure of a case, in the middle of all that were measured; None: it is not known."""
+        """Return the median of a figure of a case, or None if the figure is unknown."""
         known = [value for row in self._of(target, case)
                  if (value := figure_of(row, figure)) is not None]
         return statistics.median(known) if known else None
 
     def compared(self, case: Case, figure: str, to: str = PEER,
                  of: str = OWN) -> Compared | None:
-        """Ours with another's, in the rounds in which they took turns; None: there were none."""
+        """Compare two targets in the rounds in which they were measured alternately.
+
+        :param to: the other target
+        :param of: the target that is compared
+        :returns: None if there are no such rounds
+        """
         rounds = []
         for rows in zip(*([row for row in self._of(target, case) if ROUND in row]
                           for target in (of, to)), strict=False):
@@ -144,7 +152,7 @@ class Results:
                         any(void for _, _, void in rounds))
 
     def comparison(self) -> list[tuple[str, ...]]:
-        """The rows of the table of ratios (`COMPARED`) that have any."""
+        """Return the rows of the table of ratios (`COMPARED`)."""
         found = []
         for case in self.cases():
             throughput, p50, p99, cpu = (self.compared(case, figure)
@@ -158,10 +166,10 @@ class Results:
         return found
 
     def is_void(self, begin: str | tuple[str, ...], counts: Sequence[int] = ()) -> bool:
-        """Whether others used too much of the machine while anything was measured whose name
-        begins so.
+        """Return True if a row with a prefix is void.
 
-        :param counts: of what there is more and more of; empty: all of them
+        :param begin: prefix of the scenario
+        :param counts: numbers of attachments or volumes of the rows; empty for all rows
         """
         return any(row['scenario'].startswith(begin) and measure.is_void(row) and (
             not counts or row.get('attachments', row.get('volumes')) in counts)
@@ -171,7 +179,10 @@ class Results:
         return [row for row in self.rows if row['target'] == target and Case.of(row) == case]
 
     def errors(self, of_peer: bool = False) -> list[str]:
-        """What went wrong, each once; of the peer, or of all others."""
+        """Return the distinct errors with their counts.
+
+        :param of_peer: True for the errors of the peer, False for those of all other targets
+        """
         found: collections.Counter[str] = collections.Counter()
         for row in self.rows:
             if (row['target'] == PEER) is of_peer:
@@ -181,7 +192,7 @@ class Results:
 
 
 def times(value: float | None) -> str:
-    """A ratio as it is read."""
+    """Format a ratio."""
     if value is None:
         return '-'
     return f'{value:.1f}x' if value >= 2 else f'{value:.3f}x' if value < 0.2 else f'{value:.2f}x'

@@ -1,4 +1,4 @@
-"""What the command can be asked to measure; each run is a function of the table `RUNS`."""
+"""Runs of the command, which are functions of the table `RUNS`."""
 import contextlib
 from collections.abc import Callable
 
@@ -26,11 +26,11 @@ from blockattach.testing import stack
 _LADDER = (1, 2, 4, 8, 16, 32, 64)
 _CLIMBING = ('attach-cycle', 'reserve-cycle', 'show-volume', 'show-attachment')
 _SHORT = ('attach-cycle', 'show-volume')
-"""By these, clouds of different shapes are compared."""
+"""Scenarios by which clouds of different shapes are compared."""
 
 
 def play_scenarios(session: sessions.Session) -> None:
-    """Every scenario on each target, alternating round by round; and the floor."""
+    """Measure all scenarios on all targets, alternating in each round, and on the floor."""
     with contextlib.ExitStack() as running:
         peers = running.enter_context(session.peers())
         cloud = running.enter_context(clouds.Cloud(session.shape(), session.clock))
@@ -38,7 +38,7 @@ def play_scenarios(session: sessions.Session) -> None:
         _look_at_idle(session, cloud, target, peers)
         for one in peers:
             session.supply(one)
-        listed = sorted({load.volumes for name in session.wanted if name in scenarios.LISTS
+        listed = sorted({load.volumes for name in session.played if name in scenarios.LISTS
                          for load in session.plan.loads(name)})
         if listed:
             seed.fill_lists(cloud.engine, target, listed)
@@ -48,9 +48,9 @@ def play_scenarios(session: sessions.Session) -> None:
         session.supply(target)
         floor = floors.Floor(cloud, session.clock, session.kept)
         for number in range(session.plan.rounds):
-            # What disturbs the machine meanwhile disturbs all of them alike.
+            # Alternate the order of the targets, so that disturbances affect all of them equally.
             order = [target, *peers] if number % 2 == 0 else [*peers, target]
-            for name in session.wanted:
+            for name in session.played:
                 for load in session.plan.loads(name):
                     for one in order:
                         session.play(one, name, load, **{results.ROUND: number})
@@ -60,7 +60,7 @@ def play_scenarios(session: sessions.Session) -> None:
 
 def _look_at_idle(session: sessions.Session, cloud: clouds.Cloud, target: targets.Target,
                   peers: list[targets.Target]) -> None:
-    """Memory before any load, and how long each process took to be ready."""
+    """Store the memory before any load, and the time until each process was ready."""
     facts = session.results.facts
     facts['ready_seconds'] = cloud.ready_seconds
     facts['slowest_ready_seconds'] = max(cloud.ready_seconds.values())
@@ -75,14 +75,14 @@ def _look_at_idle(session: sessions.Session, cloud: clouds.Cloud, target: target
 
 
 def _greet(target: targets.Target) -> None:
-    """So that each worker of the API has built its application."""
+    """Send requests until each worker of the API has built its application."""
     for _ in range(50):
         with contextlib.closing(client.Client(target.endpoint)) as one:
             one.ask('greet', 'GET', '/volumes?limit=1')
 
 
 def measure_memory(session: sessions.Session) -> None:
-    """What processes need that do nothing, and how long each takes to be ready."""
+    """Measure the idle memory of processes, and the time until they are ready."""
     if 'idle_pss_mib' not in session.results.facts:
         with contextlib.ExitStack() as running:
             peers = running.enter_context(session.peers())
@@ -101,7 +101,7 @@ def measure_memory(session: sessions.Session) -> None:
 
 
 def compare_servers(session: sessions.Session) -> None:
-    """The API under each WSGI server, with connections that are kept and that are not."""
+    """Measure the API under each WSGI server, with and without persistent connections."""
     for server in clouds.SERVERS:
         with clouds.Cloud(session.shape(server=server), session.clock) as cloud:
             for kept in (False, True):
@@ -111,7 +111,7 @@ def compare_servers(session: sessions.Session) -> None:
 
 
 def compare_authentication(session: sessions.Session) -> None:
-    """What authentication costs: Keystone's tokens, against believing the client."""
+    """Compare the service with Keystone tokens and the service without authentication."""
     with identity.running() as account:
         for name, known in (('noauth', None), ('keystone', account)):
             with clouds.Cloud(session.shape(identity=known), session.clock) as cloud:
@@ -119,7 +119,7 @@ def compare_authentication(session: sessions.Session) -> None:
 
 
 def climb(session: sessions.Session) -> None:
-    """More and more clients at once."""
+    """Measure with an increasing number of clients."""
     with clouds.Cloud(session.shape(), session.clock) as cloud:
         target = session.target(cloud)
         for name in _CLIMBING:
@@ -153,5 +153,5 @@ RUNS: dict[str, Callable[[sessions.Session], None]] = {
     'lasting': lasting.measure_lasting,
     'databases': databases.compare_databases,
 }
-"""By the words of the command line."""
+"""Runs by their names on the command line."""
 DEFAULT = ('scenarios', 'memory')

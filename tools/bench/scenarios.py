@@ -1,6 +1,6 @@
-"""The scenarios: what is made for each, and how it is put on a target.
+"""Scenarios: their preparation on a target, and their jobs.
 
-The table `SCENARIOS` is the list of them; what clients do is in `bench.acts`.
+The table `SCENARIOS` lists them. `bench.acts` contains the operations of the clients.
 """
 import contextlib
 import dataclasses
@@ -16,7 +16,10 @@ from blockattach.platform import clock as clocks
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """How hard a scenario is played. ``volumes``: of the project that is listed."""
+    """Extent of a measurement of a scenario.
+
+    :param volumes: number of volumes of the project that is listed
+    """
 
     clients: int
     seconds: float
@@ -27,10 +30,10 @@ class Load:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stage:
-    """What a scenario is played on.
+    """Target of a scenario, with the circumstances of the measurement.
 
-    :param beside: what goes on meanwhile; None: nothing
-    :param repeats: how often a job is measured again while others use too much of the machine
+    :param beside: context that is open during the load; None for none
+    :param repeats: maximum number of repetitions while other processes use too much CPU
     """
 
     target: targets.Target
@@ -39,7 +42,7 @@ class Stage:
     repeats: int = 2
 
     def play(self, name: str, job: acts.Job, **facts: Any) -> measure.Row:
-        """Measure one job; what it leaves broken does not disturb the next one."""
+        """Measure a job. If it failed, the volumes of the target are repaired for the next job."""
         repeats = 0 if self.beside or job.stay or job.threads else self.repeats
         for repeated in range(repeats + 1):
             row = measure.measure(self.target, job, name, self.clock,
@@ -53,11 +56,11 @@ class Stage:
 
 
 Scenario = Callable[[Stage, str, Load], measure.Row | None]
-"""Plays it; None: the target has not what it takes."""
+"""Function that measures a scenario. It returns None if the target lacks the required volumes."""
 
 
 def list_project(volumes: int) -> str:
-    """The project that holds so many volumes."""
+    """Return the id of the project with a number of volumes."""
     return f'{volumes:032d}'
 
 
@@ -71,7 +74,7 @@ def _on_plain(scenario: str) -> Scenario:
 
 
 def _show(scenario: str) -> Scenario:
-    """Of a volume that two hosts share, and of one of its attachments."""
+    """Return the scenario that shows a volume with two attachments, or one of these."""
     def play(stage: Stage, name: str, load: Load) -> measure.Row:
         volume_id = stage.target.shared()[0]
         made = [stage.target.attached(volume_id, f'host-{number}') for number in range(2)]
@@ -103,7 +106,7 @@ def _race(stage: Stage, name: str, load: Load) -> measure.Row:
 
 
 def _list(path: str) -> Scenario:
-    """A list of a project that was filled before."""
+    """Return the scenario that lists a project which was filled before."""
     def play(stage: Stage, name: str, load: Load) -> measure.Row | None:
         project = list_project(load.volumes)
         wanted = min(load.volumes, 1000)
@@ -116,7 +119,7 @@ def _list(path: str) -> Scenario:
 
 
 def _list_by(key: str) -> Scenario:
-    """Attachments of one server, or of one host, among those of the project."""
+    """Return the scenario that lists the attachments of one server or one host of the project."""
     def play(stage: Stage, name: str, load: Load) -> measure.Row:
         volume_id = stage.target.shared()[0]
         stage.target.attached(volume_id, 'host-0')
@@ -144,8 +147,8 @@ SCENARIOS: dict[str, Scenario] = {
     'list-by-host': _list_by('attached_host'),
 }
 LISTS = ('list-detail', 'list-attachments')
-"""Those that need a project that is filled."""
+"""Scenarios that need a filled project."""
 ON_PLAIN = ('attach-cycle', 'reserve-cycle', 'race')
-"""Those that need a volume for each client."""
+"""Scenarios on volumes without multiattach."""
 MEETINGS = ('storm', 'race')
-"""Those that need more than one client."""
+"""Scenarios that need more than one client."""

@@ -1,8 +1,8 @@
-"""Fills a database with many volumes and attachments within a minute or two.
+"""Creation of many volumes and attachments in a database within a minute or two.
 
-One volume of each kind and one attachment are made through the API; their rows are then written
-again and again under other ids, so they are what the service itself writes. The tables are emptied
-before: MariaDB fills an empty table in one statement by sorting, without a look at each row.
+A volume of each kind and an attachment are created with the API. Their rows are then copied under
+other ids, so that the copies are as the service would write them. The tables are emptied first,
+because MariaDB fills an empty table with one statement by sorting, without a check of each row.
 """
 import contextlib
 import dataclasses
@@ -19,7 +19,7 @@ from bench import target as targets
 from blockattach.storage.db import models
 
 _ELSEWHERE = 'elsewhere@disks#disks'
-"""A pool of nobody: no volume service compares its target with these rows."""
+"""Pool without a volume service, so that no service compares its target with these rows."""
 _UNCHECKED = ('SET unique_checks = 0', 'SET foreign_key_checks = 0')
 _CHECKED = ('SET unique_checks = 1', 'SET foreign_key_checks = 1')
 _TABLES = ('grants', 'attachments', 'volume_metadata', 'volumes')
@@ -27,11 +27,11 @@ _TABLES = ('grants', 'attachments', 'volume_metadata', 'volumes')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Volumes of one project; each ``every``-th has ``each`` attachments.
+    """Volumes of a project, of which each ``every``-th has ``each`` attachments.
 
-    Beside each live row of these two there is one that was deleted.
+    For each live row of volumes and attachments there is a deleted one.
 
-    :ivar keys: how many keys of metadata each volume has
+    :ivar keys: number of metadata keys of each volume
     """
 
     project: str
@@ -42,13 +42,13 @@ class Group:
 
     @property
     def attachments(self) -> int:
-        """How many live ones there are."""
+        """Number of live attachments."""
         return self.volumes // self.every * self.each
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Templates:
-    """Rows as the service has written them."""
+    """Rows that the service has written."""
 
     plain: Mapping[str, Any]
     shared: Mapping[str, Any]
@@ -57,17 +57,20 @@ class _Templates:
 
 
 def fill_lists(engine: sa.Engine, target: targets.Target, sizes: Iterable[int]) -> None:
-    """Projects of so many volumes, two keys of metadata on each and two attachments on each tenth;
-    as `scenarios.list_project`.
+    """Create the projects for listings, see `scenarios.list_project`.
+
+    Each volume has two metadata keys, and each tenth has two attachments.
+
+    :param sizes: numbers of volumes of the projects
     """
     fill(engine, target, [Group(scenarios.list_project(size), size, 10, 2, keys=2)
                           for size in sizes])
 
 
 def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None:
-    """Fill the database of a service that holds no volumes.
+    """Fill the database of a service that has no volumes.
 
-    :param target: the service, for the rows that are written again
+    :param target: service that creates the rows to copy
     """
     templates = _templates(engine, target)
     with engine.connect().execution_options(isolation_level='AUTOCOMMIT') as connection:
@@ -80,10 +83,10 @@ def fill(engine: sa.Engine, target: targets.Target, groups: list[Group]) -> None
                     ('attachments', *_attachments(templates, groups)),
                     ('grants', *_grants(templates, groups))):
                 _insert(connection, name, columns, source)
-                # A query meanwhile would take the table for an empty one.
+                # Without new statistics, the optimizer would assume that the table is empty.
                 connection.exec_driver_sql(f'ANALYZE TABLE {name}')
         finally:
-            # The connection goes back to a pool.
+            # Reset the session variables, because the connection returns to a pool.
             for statement in _CHECKED:
                 connection.exec_driver_sql(statement)
 
@@ -113,7 +116,7 @@ def _insert(connection: sa.Connection, table: str, columns: Mapping[str, str],
 
 
 def _uuid(text: str) -> str:
-    """SQL for an id that follows from a text, in no order."""
+    """Return the SQL expression of a pseudo-random id that is derived from a text."""
     dashed = f'MD5({text})'
     for place in (9, 14, 19, 24):
         dashed = f"INSERT({dashed}, {place}, 0, '-')"
@@ -125,7 +128,7 @@ def _volume_id(number: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value of a row in SQL."""
+    """Return the SQL literal of a value."""
     if value is None:
         return 'NULL'
     if isinstance(value, bool | int | float):
@@ -134,13 +137,16 @@ def _literal(value: Any) -> str:
 
 
 def _cases(number: str, values: list[tuple[int, str]]) -> str:
-    """SQL that chooses by number: each value holds up to its bound."""
+    """Return an SQL expression that selects a value by a number.
+
+    :param values: pairs of the largest number and its value, in ascending order
+    """
     chosen = ' '.join(f'WHEN {number} <= {bound} THEN {value}' for bound, value in values)
     return f'CASE {chosen} END'
 
 
 def _bounds(groups: list[Group]) -> list[tuple[int, Group]]:
-    """Each group with the number of its last volume."""
+    """Return each group with the number of its last volume."""
     found, last = [], 0
     for group in groups:
         last += group.volumes
@@ -168,8 +174,8 @@ def _volumes(templates: _Templates, groups: list[Group]) -> tuple[dict[str, str]
 
 
 def _metadata(groups: list[Group]) -> Iterator[tuple[dict[str, str], str]]:
-    """That of each group."""
-    # A word of SQL's.
+    """Yield the columns and the source of the metadata of each group."""
+    # ``key`` is a reserved word of SQL.
     columns = {'volume_id': _volume_id('volume'), '`key`': "CONCAT('key-', nth)",
                'value': "CONCAT('value-', volume)"}
     for last, group in _bounds(groups):
@@ -181,7 +187,11 @@ def _metadata(groups: list[Group]) -> Iterator[tuple[dict[str, str], str]]:
 
 
 def _attachment_source(groups: list[Group]) -> str:
-    """Numbers of attachments (``seq``), their volumes (``volume``) and which of it (``nth``)."""
+    """Return the SQL source of the rows of attachments.
+
+    The columns are the number of the attachment (``seq``), its volume (``volume``), its position
+    in the volume (``nth``), and its project.
+    """
     parts, begin, before = [], 0, 0
     for group in groups:
         if group.attachments:
@@ -210,7 +220,7 @@ def _attachments(templates: _Templates, groups: list[Group]) -> tuple[dict[str, 
         'created_at': "'2026-01-01' + INTERVAL seq SECOND",
         'deleted_at': "IF(gone, '2026-02-01', NULL)",
         'detached_at': "IF(gone, '2026-02-01', NULL)"}
-    # A word of MySQL's since 8.0.
+    # ``rank`` is a reserved word since MySQL 8.0.
     columns['`rank`'] = columns.pop('rank')
     twice = '(SELECT 0 AS gone UNION ALL SELECT 1) AS copies'
     return columns, f'{_attachment_source(groups)}, {twice}'

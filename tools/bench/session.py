@@ -1,4 +1,4 @@
-"""One run of the command: what was asked for, what is measured, and the results so far."""
+"""Call of the command: its plan, its targets, and the results so far."""
 import contextlib
 import dataclasses
 import pathlib
@@ -22,19 +22,20 @@ from blockattach.platform import clock as clocks
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """How hard everything is played.
+    """Extent of the measurements.
 
-    :param clients: how many at once, by scenario; ``''`` is for those that are not named
-    :param volumes: of the projects whose volumes are listed
-    :param attached: volumes of the projects whose attachments are listed, two on each tenth
-    :param crowds: attachments of one volume, growing
-    :param sizes: volumes in the databases that are compared
-    :param played: those that are played where none are named
-    :param rush: hosts that join one volume at the same moment
-    :param overload_seconds: how long there is more load than can be served
-    :param copied_mib: how much each copy has to copy
-    :param stored: how many volumes of files each operation is done on
-    :param lasting: after how many requests the memory of the API is looked at
+    :param clients: numbers of clients by scenario; ``''`` for all other scenarios
+    :param volumes: numbers of volumes in the projects whose volumes are listed
+    :param attached: numbers of volumes in the projects whose attachments are listed. Each tenth
+        volume has two attachments
+    :param crowds: increasing numbers of attachments of one volume
+    :param sizes: numbers of volumes in the compared databases
+    :param rush: number of hosts that attach one volume at the same time
+    :param overload_seconds: duration of the overload
+    :param copied_mib: size of each copy
+    :param stored: number of volumes in the file store for each operation
+    :param lasting: number of requests after which the memory of the API is measured
+    :param played: scenarios that are measured unless others are named
     """
 
     seconds: float
@@ -53,11 +54,11 @@ class Plan:
     played: tuple[str, ...] = tuple(scenarios.SCENARIOS)
 
     def but(self, changes: dict[str, Any]) -> 'Plan':
-        """The same with other values."""
+        """Return a plan with some other values."""
         return dataclasses.replace(self, **changes)
 
     def loads(self, scenario: str) -> Iterator[scenarios.Load]:
-        """Every load that a scenario is played with."""
+        """Yield the loads of a scenario."""
         sizes = {'list-detail': self.volumes, 'list-attachments': self.attached}
         for volumes in sizes.get(scenario, (0,)):
             for clients in self.clients.get(scenario, self.clients['']):
@@ -66,7 +67,7 @@ class Plan:
                                          volumes)
 
 
-# What the peer can do in a few minutes.
+# Numbers of clients that the peer can serve in a few minutes.
 _CLIENTS = {'': (8,), 'attach-cycle': (1, 8, 32), 'reserve-cycle': (1, 8, 32),
             'show-volume': (1, 8, 32), 'show-attachment': (1, 8), 'create-available': (1, 8),
             'storm': (8, 32), 'race': (8, 32), 'list-detail': (1,), 'list-attachments': (1,)}
@@ -79,11 +80,11 @@ QUICK = Plan(2, 0.3, 3, {'': (8,), 'attach-cycle': (8, 32), 'reserve-cycle': (8,
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Peer:
-    """Another endpoint that the same load is put on.
+    """Other endpoint that is measured with the same load.
 
-    :param pids: as `bench.processes.roots` reads it
-    :param backing_pids: of its database and bus; empty: it uses ours
-    :param seed: a command that fills ``{project}`` with ``{volumes}`` volumes; empty: its API does
+    :param pids: processes of the peer, see `bench.processes.roots`
+    :param backing_pids: processes of its database and bus; empty if these are those of blockattach
+    :param seed: command that creates ``{volumes}`` volumes in ``{project}``; empty to use the API
     """
 
     url: str
@@ -92,23 +93,27 @@ class Peer:
     seed: str = ''
 
 
-# Of the volumes of a peer: how many may fail until it is taken for unusable.
+# Maximum number of volumes of a peer whose creation may fail before the peer counts as unusable.
 _FORGIVEN = 64
 
 
 class Session:
-    """What all runs of one call of the command share.
+    """State that all runs of one call of the command share.
 
-    :param profiles: the folder for flame graphs; None: none are made
+    :param named: scenarios to measure; empty for those of the plan
+    :param kept: True if clients reuse connections
+    :param profiles: directory for flame graphs; None to record none
+    :param threads: threads of each API process; 0 for the number in the files in ``etc``
+    :param calls: transport of calls between the processes, a key of `cloud.CALLS`
     """
 
-    def __init__(self, plan: Plan, clock: clocks.Clock, wanted: tuple[str, ...] = (),
+    def __init__(self, plan: Plan, clock: clocks.Clock, named: tuple[str, ...] = (),
                  peer: Peer | None = None, server: str = clouds.GRANIAN, kept: bool = False,
                  profiles: pathlib.Path | None = None, threads: int = 0,
                  calls: str = clouds.OVER_HTTP) -> None:
         self.plan = plan
         self.clock = clock
-        self.wanted = wanted or plan.played
+        self.played = named or plan.played
         self.peer = peer
         self.server = server
         self.kept = kept
@@ -119,13 +124,13 @@ class Session:
         self._headed = False
 
     def shape(self, **more: Any) -> clouds.Shape:
-        """The cloud that was asked for."""
+        """Return the shape of the cloud as specified on the command line."""
         return clouds.Shape(**{'server': self.server, 'threads': self.threads,
                                'options': clouds.CALLS[self.calls], **more})
 
     def target(self, cloud: clouds.Cloud, name: str = results.OWN,
                kept: bool | None = None, backend: str = '') -> targets.Target:
-        """A cloud as a target, or one of its backends, with volume types."""
+        """Return a cloud, or one of its backends, as a target with volume types."""
         endpoint = dataclasses.replace(cloud.endpoint, kept=self.kept if kept is None else kept)
         made = targets.Target(name, endpoint, cloud.processes, cloud.backing, self.clock,
                               backend=backend)
@@ -136,9 +141,9 @@ class Session:
 
     @contextlib.contextmanager
     def peers(self) -> Iterator[list[targets.Target]]:
-        """The peer, if there is one; it is left as it was found.
+        """Yield a list with the peer, if there is one. Its volumes are deleted at the end.
 
-        :raises CannotMeasure: it cannot be used
+        :raises CannotMeasure: the peer cannot be used
         """
         if self.peer is None:
             yield []
@@ -160,16 +165,16 @@ class Session:
                 self.say(f'peer: creation of {made.given_up} volumes failed and was repeated')
 
     def supply(self, target: targets.Target) -> None:
-        """Make all volumes that the scenarios will need, before anything is measured."""
-        clients = [load.clients for name in self.wanted if name in scenarios.ON_PLAIN
+        """Create the volumes that the scenarios need, before the measurements."""
+        clients = [load.clients for name in self.played if name in scenarios.ON_PLAIN
                    for load in self.plan.loads(name)]
         target.plain(max(clients, default=0))
         target.shared()
 
     def seed_peer(self, peer: targets.Target, project: str, volumes: int) -> None:
-        """Have the peer's project filled: by the command that was given for it, or by its API.
+        """Fill a project of the peer with the given command or its API.
 
-        One that was filled before is used as it is.
+        A project that is already filled is used as it is.
         """
         assert self.peer is not None
         page = min(volumes, 1000)
@@ -192,8 +197,8 @@ class Session:
              load: scenarios.Load, **facts: Any) -> measure.Row | None:
         """Measure a scenario on a target, and print its line.
 
-        :param facts: more of the row
-        :raises CannotMeasure: it could not be played
+        :param facts: additional values of the row
+        :raises CannotMeasure: the load process failed
         """
         beside: contextlib.AbstractContextManager[object] | None = None
         if self.profiles is not None:
@@ -220,5 +225,5 @@ class Session:
         return self.results.add(row)
 
     def say(self, text: str) -> None:
-        """Something that is no figure."""
+        """Print a message to standard error."""
         print(text, file=sys.stderr, flush=True)

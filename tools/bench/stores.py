@@ -1,4 +1,4 @@
-"""What the operations on volumes cost whose bytes are files, beside the making of one."""
+"""CPU time of operations on volumes in the file store, relative to the creation of a volume."""
 import contextlib
 import os
 import pathlib
@@ -17,14 +17,14 @@ from bench import target as targets
 STORE = 'store'
 CREATE = 'create'
 COMPARED = ('clone', 'extend', 'create-snapshot', 'delete-snapshot', 'delete')
-"""In this order, each on what the ones before have made."""
+"""Compared operations, in the order of execution. Each uses the volumes of those before."""
 CLIENTS = 8
 _POLL = 0.03
 _DATA = os.urandom(4 * 2 ** 20)
 
 
 def measure_store(session: sessions.Session) -> None:
-    """Volumes in the file store: made, cloned, extended, kept as they are, removed."""
+    """Measure creation, clone, extension, snapshots and deletion of volumes in the file store."""
     facts = session.results.facts
     with folders.sharing() as folder:
         options = {**clouds.CALLS[session.calls],
@@ -32,7 +32,7 @@ def measure_store(session: sessions.Session) -> None:
         with clouds.Cloud(session.shape(options=options), session.clock) as cloud:
             target = session.target(cloud)
             facts['store_shares_extents'] = folder.shares
-            # What is done for the first time is not counted.
+            # The first round is a warm-up, and does not count.
             list(_round(session, target, folder.path, CLIENTS))
             for _ in range(session.plan.rounds):
                 for row in _round(session, target, folder.path, session.plan.stored):
@@ -45,13 +45,13 @@ def measure_store(session: sessions.Session) -> None:
 
 
 def fact(name: str) -> str:
-    """What the ratio of an operation is called."""
+    """Return the name of the fact with the ratio of an operation."""
     return f'{STORE}_{name.replace("-", "_")}'
 
 
 def _round(session: sessions.Session, target: targets.Target, folder: pathlib.Path,
            count: int) -> Iterator[measure.Row]:
-    """Each operation so often; nothing is left."""
+    """Measure each operation on a number of volumes, and leave none behind."""
     yield _play(session, target, CREATE, [acts.Item()] * count)
     made = _ids(target, 'volume')
     for volume_id in made:

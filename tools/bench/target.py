@@ -1,4 +1,4 @@
-"""What is measured: an endpoint, its processes, and the volumes that were made there for it."""
+"""Target of measurements: an endpoint, its processes, and the volumes that were created there."""
 import concurrent.futures
 import contextlib
 from typing import Any
@@ -10,8 +10,8 @@ from blockattach.platform import clock as clocks
 
 TYPE, SHARED_TYPE = 'bench', 'bench-multi'
 _THREADS = 8
-# Volumes that are made beforehand are asked for few at a time, as every service can bear it, and
-# polled seldom: polling takes the processors from their making.
+# Create volumes in advance a few at a time, because some services cannot handle more. Poll rarely,
+# because polling takes CPU time from their creation.
 _AT_ONCE = 8
 _POLL = 0.1
 _MAKING_SECONDS = 30.0
@@ -21,14 +21,14 @@ _REFUSED = (400, 404, 409)
 
 
 class Target:
-    """One of the services that are compared.
+    """Service that is measured.
 
-    :param name: what its rows are called
-    :param own: the processes of the service; empty where they are not known
-    :param backing: database and bus
-    :param forgiven: how many volumes it may fail to make beforehand, each is asked for again
-    :param backend: where its volumes are; empty: wherever there is room
-    :ivar given_up: how many it has failed to make
+    :param name: name of the target in its rows
+    :param own: processes of the service; empty if they are unknown
+    :param backing: processes of database and bus
+    :param forgiven: maximum number of volumes whose creation may fail and is then repeated
+    :param backend: backend of the volumes; empty for any
+    :ivar given_up: number of volumes whose creation failed
     """
 
     def __init__(self, name: str, endpoint: client.Endpoint, own: processes.Processes,
@@ -48,9 +48,9 @@ class Target:
         self._shared: list[str] = []
 
     def prepare(self) -> None:
-        """Make the two volume types, where they are missing.
+        """Create the two volume types if they do not exist.
 
-        :raises Unexpected: it does not answer as it must
+        :raises Unexpected: the service responds with an unexpected status
         """
         with self._asking() as one:
             known = {kind['name'] for kind in one.json('types', 'GET', '/types?is_public=None')[
@@ -62,28 +62,28 @@ class Target:
                         'name': name, 'extra_specs': {**self._specs, **specs}}})
 
     def plain(self, count: int) -> list[str]:
-        """So many volumes that are available, each for one host."""
+        """Return available volumes, each for one host."""
         return self._enough(self._plain, count, self.type)
 
     def shared(self, count: int = 1) -> list[str]:
-        """So many volumes that are available, each for many hosts."""
+        """Return available multiattach volumes."""
         return self._enough(self._shared, count, self.shared_type)
 
     def crowd(self) -> str:
-        """A volume for many hosts that was not used before."""
+        """Create and return a multiattach volume."""
         fresh = self._enough([], 1, self.shared_type)
         self._shared += fresh
         return fresh[0]
 
     def attached(self, volume_id: str, host: str) -> str:
-        """The id of a completed attachment."""
+        """Attach a volume to a host, and return the id of the completed attachment."""
         with self._asking() as one:
             made = acts.attachment_id(acts.attach(one, volume_id, host)[1])
             acts.complete(one, made)
         return made
 
     def attachments(self, volume_id: str) -> list[dict[str, Any]]:
-        """Those of a volume, in detail."""
+        """Return the attachments of a volume in detail."""
         found: list[dict[str, Any]] = []
         with self._asking() as one:
             while True:
@@ -95,25 +95,25 @@ class Target:
                     return found
 
     def count(self, project: str, enough: int) -> int:
-        """How many volumes a project has, as far as a page shows."""
+        """Return the number of volumes of a project, at most the size of a page."""
         with self._asking(project) as one:
             return len(one.json('list', 'GET', f'/volumes?limit={min(enough, 1000)}')['volumes'])
 
     def free(self) -> None:
-        """Detach whatever is attached to volumes of ours."""
+        """Delete the attachments of all volumes of this target."""
         with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(self.detach, [*self._plain, *self._shared]):
                 pass
 
     def detach(self, volume_id: str) -> None:
-        """Detach a volume from everyone."""
+        """Delete the attachments of a volume."""
         left = [one['id'] for one in self.attachments(volume_id)]
         with self._asking() as one:
             for made in left:
                 acts.detach(one, made, _REFUSED)
 
     def repair(self) -> None:
-        """After something went wrong: what is not available again is removed, not used again."""
+        """Detach the volumes after an error, and delete those that do not become available."""
         self.free()
         with contextlib.closing(self.timed()) as timed:
             for volumes in (self._plain, self._shared):
@@ -125,7 +125,7 @@ class Target:
                         volumes.remove(volume_id)
 
     def clean(self) -> None:
-        """Leave the service as it was found."""
+        """Delete the volumes of this target."""
         self.free()
         with self._asking() as one:
             for volumes in (self._plain, self._shared):
@@ -133,9 +133,9 @@ class Target:
                     self._remove(one, volumes.pop())
 
     def _enough(self, have: list[str], count: int, volume_type: str) -> list[str]:
-        """Make what is missing; it is kept for later scenarios.
+        """Return volumes, after creating the missing ones, which are kept for later scenarios.
 
-        :raises Unexpected: too many could not be made
+        :raises Unexpected: too many volumes could not be created
         """
         while len(have) < count:
             wanted = min(_AT_ONCE, count - len(have))
@@ -143,7 +143,7 @@ class Target:
         return have[:count]
 
     def _create(self, count: int, volume_type: str) -> list[str]:
-        """So many or fewer: one that does not become available is removed."""
+        """Create volumes, and return those that become available. The others are deleted."""
         made: list[str] = []
         with contextlib.closing(self.timed()) as timed:
             asked = [acts.create_volume(timed, volume_type) for _ in range(count)]
@@ -160,17 +160,20 @@ class Target:
         return made
 
     @staticmethod
-    def _remove(one: client.Client, volume_id: str) -> None:
-        """Delete a volume, whatever state it has been left in."""
-        status, _ = one.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
+    def _remove(timed: client.Client, volume_id: str) -> None:
+        """Delete a volume in any status."""
+        status, _ = timed.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
         if status not in (202, 404):
             path = f'/volumes/{volume_id}/action'
-            one.ask('reset', 'POST', path, {'os-reset_status': {
+            timed.ask('reset', 'POST', path, {'os-reset_status': {
                 'status': 'error', 'attach_status': 'detached'}}, _REFUSED)
-            one.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
+            timed.ask('delete volume', 'DELETE', f'/volumes/{volume_id}', also=_REFUSED)
 
     def timed(self, project: str | None = None) -> acts.Timed:
-        """A client of this target, of another project if one is named."""
+        """Return a client of this target.
+
+        :param project: project of the client; None for that of the endpoint
+        """
         return acts.Timed(self._endpoint_of(project), self._clock)
 
     def _asking(self, project: str | None = None) -> 'contextlib.closing[client.Client]':

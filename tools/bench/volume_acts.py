@@ -1,6 +1,6 @@
-"""The operations on volumes that clients ask for and wait for: made, copied, extended, removed.
+"""Operations on volumes: create, clone, extend, migrate, delete, and snapshots.
 
-Each is asked for by one request, and looked at until it is done (`acts.Job.poll`).
+Each operation sends a request, and polls until it is complete (`acts.Job.poll`).
 """
 from bench import acts
 from bench import client
@@ -9,17 +9,17 @@ _COPY_SECONDS = 600.0
 
 
 def create(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """An empty volume."""
+    """Create an empty volume."""
     acts.wait_available(timed, acts.create_volume(timed, job.volume_type), job.poll)
 
 
 def clone(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """Another volume with the bytes of this one."""
+    """Clone a volume."""
     _cloned(timed, item, job)
 
 
 def clone_and_delete(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """The same, which does not stay."""
+    """Clone a volume, and delete the clone."""
     made = _cloned(timed, item, job)
     timed.ask('delete volume', 'DELETE', f'/volumes/{made}')
     acts.wait_gone(timed, made, job.poll)
@@ -33,33 +33,33 @@ def _cloned(timed: acts.Timed, item: acts.Item, job: acts.Job) -> str:
 
 
 def extend(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """A volume of 1 GiB becomes one of 2."""
+    """Extend a volume from 1 GiB to 2 GiB."""
     timed.ask('extend', 'POST', f'/volumes/{item.volume_id}/action',
               {'os-extend': {'new_size': 2}})
     acts.wait_available(timed, item.volume_id, job.poll, meanwhile=('extending',))
 
 
 def delete(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """A volume, until it is gone."""
+    """Delete a volume."""
     timed.ask('delete volume', 'DELETE', f'/volumes/{item.volume_id}')
     acts.wait_gone(timed, item.volume_id, job.poll)
 
 
 def create_snapshot(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """Of a volume."""
+    """Create a snapshot of a volume."""
     made = timed.json('create snapshot', 'POST', '/snapshots', {'snapshot': {
         'volume_id': item.volume_id, 'name': 'bench'}})['snapshot']['id']
     acts.wait_available(timed, made, job.poll, noun='snapshot')
 
 
 def delete_snapshot(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """A snapshot, until it is gone."""
+    """Delete a snapshot."""
     timed.ask('delete snapshot', 'DELETE', f'/snapshots/{item.snapshot_id}')
     acts.wait_gone(timed, item.snapshot_id, job.poll, noun='snapshot')
 
 
 def migrate(timed: acts.Timed, item: acts.Item, job: acts.Job) -> None:
-    """A volume, to that of the two pools where it is not."""
+    """Migrate a volume to the other one of the two pools."""
     path = f'/volumes/{item.volume_id}'
     here = timed.json('look', 'GET', path)['volume']['os-vol-host-attr:host']
     there = next(pool for pool in job.pools if pool != here)
@@ -81,4 +81,4 @@ REPEATED: dict[str, acts.Act] = {
     'delete-snapshot': delete_snapshot,
     'migrate': migrate,
 }
-"""By what a job calls them."""
+"""Operations on volumes by the name of the scenario in a job."""
