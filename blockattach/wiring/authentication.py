@@ -89,7 +89,7 @@ def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,
 
 
 def build_outer_middleware(conf: cfg.ConfigOpts,
-                settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
+                           settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
     """Build the outermost layers: those of oslo.middleware, and the restriction to loopback.
 
     :raises ConfigurationError: the value of an option is invalid

@@ -2,7 +2,6 @@
 import functools
 from collections.abc import Callable
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 from typing import NamedTuple
 
 from oslo_log import log as oslo_log
@@ -32,11 +31,7 @@ from blockattach.wiring import images
 from blockattach.wiring import nova
 from blockattach.wiring import tgt_daemon
 
-if TYPE_CHECKING:
-    pass
-
 LOG = oslo_log.getLogger(__name__)
-
 
 
 def build_services(base: dependencies.Dependencies,

@@ -1,1 +1,1 @@
-"""One file per revision under ``versions``, run by `blockattach.compute.store.schema`."""
+"""Schema revisions of the compute database, applied by `blockattach.compute.store.schema`."""
