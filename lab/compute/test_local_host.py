@@ -158,7 +158,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         self.assertTrue(clocks.Clock().until(
             lambda: not self.host.disks(self.server_id), 3600, 0.02))
 
-    def test_what_is_written_is_on_the_storage(self):
+    def test_cached_write_reaches_storage_on_unplug(self):
         disk = self.spawned()
         with open(self.device, 'r+b') as file:
             file.write(b'through the cache')
@@ -167,7 +167,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         with open(self.storage.file(disk.volume_id), 'rb') as file:
             self.assertEqual(b'through the cache', file.read(17))
 
-    def test_what_the_kernel_zeroes_reads_as_zeros(self):
+    def test_zeroed_blocks_read_as_zeros(self):
         """A file system relies on it; what lies under the device may ignore a discard."""
         self.spawned()
         write(self.device, b'x' * SECTOR)
@@ -216,7 +216,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
             self.assert_busy(self.host.swap, disk.volume_id, new)
             self.assertEqual({disk.volume_id: disk.mode}, self.host.disks(self.server_id))
 
-    def test_what_has_died_is_found_and_repaired(self):
+    def test_dead_disk_process_replaced(self):
         disk = self.spawned()
         write(self.device, b'kept')
         for program in nbd.PROCESSES:
@@ -312,7 +312,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         self.host.start(self.guest(disk))
         write(self.device, b'again')
 
-    def test_what_is_no_name_of_a_device_is_refused(self):
+    def test_plug_invalid_device_name_rejected(self):
         self.host.spawn(self.guest())
         for device in ('/dev/../../x', '/dev/', 'server.json', '/dev/a/b'):
             with self.assertRaises(errors.HostRefused):
@@ -332,7 +332,7 @@ class ChoiceTest(unittest.TestCase):
         super().setUp()
         self.state = settings.folder(self)
 
-    def test_it_is_kept_whatever_the_kernel_has_later(self):
+    def test_chosen_connector_kept_when_kernel_changes(self):
         for kernel in (os.path.join(self.state, 'missing'), self.state):
             made = choice.connector('auto', 'host-a', self.state, kernel)
             self.assertIsInstance(made, nbd.NbdConnector)

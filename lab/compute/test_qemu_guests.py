@@ -233,7 +233,7 @@ class GuestsTest(qemu.Backing):
                   for one in self.target.exports()}
         self.assertEqual(([1], [0]), (grants[old], grants[small.volume_id]))
 
-    def test_what_an_agent_has_left_half_done_is_done_by_the_next(self):
+    def test_half_done_plug_and_swap_finished_by_next_agent(self):
         host = self.make('host-a')
         guest = self.spawned(host, '/dev/vdb')
         server_id, old = guest.server_id, guest.disks[0].volume_id

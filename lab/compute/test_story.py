@@ -10,7 +10,7 @@ from blockattach.tests.rules import sources
 
 class StoryTest(unittest.TestCase):
 
-    def test_it_plays_its_story_and_ends(self):
+    def test_story_with_compute_plays_all_steps(self):
         played = subprocess.run(
             [sys.executable, sources.ROOT / 'tools' / 'quickstart_compute.py', '--exit'],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

@@ -62,7 +62,7 @@ class OtherProgramsTest(lio_kit.Lio):
         with self.session(made, grant) as session:
             self.assertEqual(scsi.DATA_PROTECT, session.write(0, _BLOCK).key)
 
-    def test_what_an_old_configuration_left_is_replaced(self):
+    def test_stale_backstore_and_credential_replaced_by_grant(self):
         """Another device under the volume's name, and another host's secret."""
         export, other = self.an_export(), self.an_export()
         grant = self.a_grant(export)

@@ -25,7 +25,7 @@ class CommandTest(base.LabTestCase):
         cls.addClassCleanup(cls.guest.close)
         cls.guest.start(timeout=30.0)
 
-    def test_it_is_another_machine(self):
+    def test_guest_is_separate_machine(self):
         done = self.guest.run('uname', '-nr')
         self.assertEqual('commands', done.output.split()[0])
         self.assertNotIn(os.uname().release, done.output)
@@ -89,7 +89,7 @@ class CommandTest(base.LabTestCase):
     def test_functions_are_called_with_the_checkout(self):
         self.assertEqual(2 * units.GIB, self.guest.call(units.gib_to_bytes, 2))
 
-    def test_what_it_writes_is_not_written_here(self):
+    def test_write_in_guest_not_visible_on_host(self):
         path = os.path.join(os.path.dirname(__file__), 'written-in-a-guest')
         self.guest.run('sh', '-c', 'echo x >"$1"; test -s "$1"', 'sh', path)
         self.assertFalse(os.path.exists(path))
@@ -127,7 +127,7 @@ class LifecycleTest(base.LabTestCase):
         self.assertEqual('kept', machine.run('head', '-c', '4', machine.device(0)).output)
         self.assertNotEqual(0, machine.run('test', '-e', '/etc/memory', check=False).code)
 
-    def test_it_is_switched_off_in_order(self):
+    def test_stopped_guest_keeps_disk_data(self):
         machine = self.a_guest('off', disks=[guest.make_disk(units.MIB)])
         machine.start()
         machine.run('sh', '-c', 'printf kept >$0', machine.device(0))

@@ -116,7 +116,7 @@ class ServiceTest(base.LabTestCase):
         with futures.ThreadPoolExecutor() as pool:
             return list(pool.map(act, cls.hosts))
 
-    def test_what_one_writes_the_other_reads(self):
+    def test_write_of_one_host_read_by_other(self):
         written = hashlib.shake_256(b'written').digest(4 * units.MIB)
         self.writer.guest.run('dd', f'of={self.writer.disk}', 'bs=1M', 'iflag=fullblock',
                               'oflag=direct', given=written)
@@ -131,7 +131,7 @@ class ServiceTest(base.LabTestCase):
                              session.write(0, bytes(len(BLOCK))))
         self.assert_reads(BLOCK)
 
-    def test_one_goes_on_while_the_other_is_detached(self):
+    def test_writer_continues_while_reader_detached(self):
         service, left = self.storage.service, self.reader.held
         with self.goes_on() as further:
             with self.timed('os-brick disconnects, and the host is detached'):
@@ -152,7 +152,7 @@ class ServiceTest(base.LabTestCase):
         self.writer.guest.run('dd', 'if=/run/block', f'of={self.writer.disk}', 'bs=1M',
                               'seek=1024', 'oflag=direct')
 
-    def test_what_a_host_has_reserved_is_shown(self):
+    def test_persistent_reservation_shown_in_attachment(self):
         self.assertEqual(['none', 'none'], self.reservations())
         self.writer.reservation('--register', f'--param-sark={KEY:#x}')
         self.assertEqual(['registered', 'none'], self.reservations())

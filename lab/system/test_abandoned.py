@@ -40,7 +40,7 @@ class AbandonedTest(base.StackTestCase):
         self.assertTrue(base.wait_for(
             lambda: self.api.ask('GET', f'/attachments/{attachment_id}')[0] == 404, SECONDS))
 
-    def test_what_nova_knows_stays_and_the_rest_goes(self):
+    def test_expired_attachment_kept_only_if_nova_knows_it(self):
         self.serve(WAITING + f'[nova]\ndetach_rule = off\nendpoint_override = {self.nova.url}\n')
         kept_on, volume_id, third = self.volume(), self.volume(), self.volume()
         self.nova.run(SERVER, 'web', **{'OS-EXT-STS:task_state': 'spawning'})

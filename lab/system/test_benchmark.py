@@ -215,7 +215,7 @@ class BenchmarkTest(base.StackTestCase):
         self.assertIn('PostgreSQL', stored['facts']['PostgreSQL_versions']['database'])
         self.check_table('databases', *ON_BOTH)
 
-    def test_what_each_feature_costs(self):
+    def test_features_scenario_measures_each_feature(self):
         stored, _ = self.measured('features')
         self.assertEqual(FEATURES, {row['target'] for row in stored['rows']})
         self.check_table('features', *FEATURES)

@@ -26,7 +26,7 @@ LONGER = 3
 class WhileTimePasses(Base):
     """Subclass with a transport."""
 
-    def test_what_comes_while_a_server_ends_is_kept_for_the_next(self) -> None:
+    def test_message_to_stopping_server_kept_for_next_server(self) -> None:
         for _ in range(TRIES):
             endpoint = probe.ProbeEndpoint()
             sent = self.unheard_while_it_ends(endpoint)

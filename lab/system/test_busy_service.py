@@ -200,7 +200,7 @@ class QueueTest(BackPressureTestCase):
         self.assertEqual([200] * 40, [one.result(SECONDS)[0] for one in waiting])
         self.assertEqual(40, len(self.states(slow)))
 
-    def test_one_more_than_may_wait(self):
+    def test_request_beyond_full_queue_rejected(self):
         self.serve(threads=4, size=3)
         slow = self.volume('slow')
         self.hold()

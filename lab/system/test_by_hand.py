@@ -55,7 +55,7 @@ class ByHandTest(base.StackTestCase):
         self.until(lambda: self.repaired('grant') == 1)
         self.assert_undisturbed()
 
-    def test_what_is_offered_without_an_attachment(self):
+    def test_export_without_attachment_removed(self):
         unused, gone = self.a_volume(self.site.api), base.instance('gone')
         self.site.offer_by_hand(unused)
         self.until(lambda: unused not in self.site.exported())

@@ -163,7 +163,7 @@ class ClusterTest(processes.ProcessesTestCase):
         self.assertEqual(len(HOSTS), len([grant for export in self.target.exports()
                                           for grant in export.grants]))
 
-    def test_what_members_would_have_each_for_itself_is_refused(self):
+    def test_member_without_shared_storage_options_rejected(self):
         for place, word in ((('disks', 'tgt_socket'), 'tgt_socket'),
                             (('disks', 'volumes_dir'), 'volumes_dir')):
             super().configure(self.places | {

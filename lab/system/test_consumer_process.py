@@ -21,7 +21,7 @@ OURS_ALONE = {'api', 'control', 'db', 'drivers', 'http', 'policy', 'scheduler', 
 
 class ScriptTest(unittest.TestCase):
 
-    def test_it_knows_the_bus_only(self):
+    def test_consumer_imports_only_bus_modules(self):
         names = {f'{node.module}.{alias.name}'
                  for node in ast.walk(ast.parse(SCRIPT.read_text(encoding='utf-8')))
                  if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -49,7 +49,7 @@ class ConsumerTest(processes.ProcessesTestCase):
         self.assertTrue(line, 'the consumer has said nothing more')
         return json.loads(line)
 
-    def test_it_attaches_and_detaches(self):
+    def test_consumer_attaches_and_detaches_volume(self):
         self.begin('control')
         volume_id = self.a_volume(self.api)
         process = self.consume(volume_id)

@@ -18,6 +18,6 @@ class FailpointsTest(base.StackTestCase):
                 'connector': base.connector('one')}})
         self.assertTrue(base.wait_for(lambda: not service.running()))
 
-    def test_one_that_cannot_be_understood(self):
+    def test_invalid_armed_failpoint_rejected(self):
         with self.assertRaisesRegex(stack.StackRefused, "cannot arm a failpoint by 'here=now'"):
             self.armed('here=now')

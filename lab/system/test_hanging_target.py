@@ -64,7 +64,7 @@ class HangingTargetTest(test_manage.ManageTestCase):
                     'backend file'),
                 'metrics': scraped.sum('check_failed', check='backend file')}
 
-    def test_it_is_reported_and_recovers(self):
+    def test_hanging_target_reported_and_recovers(self):
         whole = {'service list': 'up', 'pools': None, 'health file': None, 'metrics': 0}
         self.assertTrue(base.wait_for(lambda: self.shown() == whole, SECONDS), self.shown())
         os.kill(self.pid, signal.SIGSTOP)

@@ -74,7 +74,7 @@ class WithoutBrokerTest(HttpCase):
     def bus(self):
         return {('DEFAULT', 'transport_url'): 'http://'}
 
-    def test_it_works_and_comes_back(self):
+    def test_service_without_broker_survives_restarts(self):
         self.begin('control')
         with self.subTest('a volume is placed, attached and removed'):
             volume = self.a_volume(self.api)

@@ -150,7 +150,7 @@ class TokensTest(clouds.CloudTestCase):
                     self.ask('GET', path, token).status_code for path in ('/', '/v3', '/v3/')])
                 self.assertEqual('OK', self.ask('GET', '/healthcheck', token).text)
 
-    def test_what_a_client_says_of_itself_is_not_believed(self):
+    def test_identity_headers_of_client_ignored(self):
         claimed = {'X-Identity-Status': 'Confirmed', 'X-Roles': 'admin', 'X-User-Id': 'u',
                    'X-Project-Id': self.shop, 'X-Service-Identity-Status': 'Confirmed',
                    'X-Service-Roles': 'service', 'OpenStack-System-Scope': 'all'}
@@ -207,7 +207,7 @@ class TokensTest(clouds.CloudTestCase):
         admin = self.cloud('admin', 'admin').block_storage
         self.assertEqual([], list(admin.volumes(all_projects=True)))
 
-    def test_what_keystone_said_is_remembered_for_all(self):
+    def test_validated_token_cached_for_all_services(self):
         token = self.token('ann', 'shop')
         self.addCleanup(self.memcached.start)
         with base.ForkedStack('fake', settings=self.settings()) as other:

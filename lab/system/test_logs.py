@@ -48,7 +48,7 @@ class LogsTest(base.StackTestCase):
             SECONDS))
         return found()
 
-    def test_one_line_a_request(self):
+    def test_request_logged_in_one_line(self):
         service = self.a_stack(settings=AS_JSON)
         volume_id = self.a_volume(base.Api(service.endpoint))
         attaching, made = self.attach(service, volume_id)

@@ -43,7 +43,7 @@ class AttachmentsTest(test_manage.ManageTestCase):
             rows.execute(statement, values)
         rows.close()
 
-    def test_what_is_whole(self):
+    def test_check_of_consistent_rows_finds_no_violation(self):
         self.attached()
         self.check(0, 'attachments', 'check')
         self.assertEqual('No violations.\n', self.said)
@@ -85,6 +85,6 @@ class AttachmentsTest(test_manage.ManageTestCase):
             self.check(0, *repair[1:])
         self.check(0, 'attachments', 'check')
 
-    def test_what_cannot_be_derived(self):
+    def test_derive_invalid_arguments_rejected(self):
         self.refused('specify either a volume or --counts', 'attachments', 'derive')
         self.refused('could not be found', 'attachments', 'derive', 'none')

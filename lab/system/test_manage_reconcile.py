@@ -49,7 +49,7 @@ class ReconcileTest(test_manage.ManageTestCase):
                   self.other['id'])
         self.check(0, 'attachments', 'derive', self.other['volume_id'])
 
-    def test_what_differs_is_reported_and_repaired(self):
+    def test_reconcile_reports_and_repairs_drift(self):
         _, self.other = self.site.attach('two')
         self.tamper()
         rows, granted, exported = self.rows(), self.site.granted(), self.site.exported()
@@ -87,7 +87,7 @@ class ReconcileTest(test_manage.ManageTestCase):
         self.site.tgtd.stop()
         self.refused('cannot query the target of localhost@file', 'reconcile')
 
-    def test_what_is_not_there_to_be_repaired(self):
+    def test_reconcile_without_reachable_backend_reported(self):
         self.refused('not a backend in [volume] enabled_backends', 'reconcile', 'tape')
         self.backend = 'fake'
         self.check(0, 'reconcile', '--format', 'json')

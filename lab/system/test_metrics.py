@@ -137,7 +137,7 @@ class MetricsTest(base.StackTestCase):
         self.assertEqual(1, seen.sum('build_info', process='blockattach-all'))
         self.assertGreater(seen.sum('threads', threads='http'), 0)
 
-    def test_what_differs_is_found_and_repaired(self):
+    def test_drift_counted_when_found_and_repaired(self):
         volume_id = self.a_volume(self.api)
         attachment_id = self.attach(volume_id)[1]['attachment']['id']
         with self.rows() as connection:

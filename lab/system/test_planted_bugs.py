@@ -35,10 +35,10 @@ def command(*arguments):
 
 class PlantingTest(unittest.TestCase):
 
-    def test_what_is_no_bug_is_missed(self):
+    def test_harmless_change_missed(self):
         self.assertEqual((1, ['no_bug: missed', '0 of 1 caught']), report(NO_BUG))
 
-    def test_what_ends_every_simulation_is_caught(self):
+    def test_crash_of_every_simulation_caught(self):
         ended, (said, last) = report(FALLS_OVER)
         self.assertEqual((0, '1 of 1 caught'), (ended, last))
         self.assertRegex(said, '^falls_over: caught by seed 1 after 0 operations: P9 fell_over')
@@ -51,7 +51,7 @@ class PlantingTest(unittest.TestCase):
         ended, said = report(NO_BUG._replace(test='blockattach.tests.unit.test_nothing'))
         self.assertEqual((1, '0 of 1 caught'), (ended, said[-1]))
 
-    def test_one_that_cannot_be_planted_stops_all(self):
+    def test_bug_that_does_not_fit_raises(self):
         with self.assertRaises(planting.NotPlanted):
             report(NO_BUG, NO_BUG._replace(old='what nobody wrote'))
 
@@ -65,7 +65,7 @@ class CommandTest(unittest.TestCase):
                                       r'operations: P3 slots_are_kept')
         self.assertTrue(done.stdout.endswith('\n1 of 1 caught\n'))
 
-    def test_one_that_is_not_there_is_an_error(self):
+    def test_unknown_bug_name_rejected(self):
         done = command('--only', 'nobody')
         self.assertEqual(2, done.returncode)
         self.assertIn('there is no bug called nobody', done.stderr)

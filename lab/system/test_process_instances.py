@@ -162,7 +162,7 @@ class SignalsTest(ProcessTestCase):
                     return bool(int(line.split()[1], 16) >> (number - 1) & 1)
         return False
 
-    def test_one_that_is_stopped_as_it_begins_prints_nothing(self):
+    def test_process_stopped_during_start_prints_nothing(self):
         self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
         # A process that comes so far before the signal waits for it: nothing writes to it.
         os.unlink(self.file)
@@ -186,7 +186,7 @@ class SignalsTest(ProcessTestCase):
                     else:
                         self.assertEqual((-number, ''), (status, said))
 
-    def test_what_waits_while_it_begins_is_interrupted(self):
+    def test_signal_interrupts_database_wait_at_start(self):
         with socket.create_server(('127.0.0.1', 0)) as silent:
             self.configure(default=f'[database]\nconnection = mysql+pymysql://u:p@127.0.0.1:'
                                    f'{silent.getsockname()[1]}/x?connect_timeout=600')
@@ -241,7 +241,7 @@ class EndTest(base.StackTestCase):
         self.assertEqual((0, True), (status, answered), said)
         self.assertNotIn('left\n', said)
 
-    def test_what_takes_too_long_is_cut_off(self):
+    def test_stop_beyond_graceful_timeout_abandons_work(self):
         status, said, answered = self.stop_while_it_works(graceful_seconds=4, work_ends=False)
         self.assertEqual((1, False), (status, answered), said)
         self.assertIn('blockattach-x: shutdown timed out after 4 seconds', said)

@@ -20,7 +20,7 @@ class QuickstartStoryTest(base.StackTestCase):
     def volumes(self):
         return base.Api(self.service.endpoint).list('volumes')
 
-    def test_it_comes_to_its_end_and_leaves_nothing(self):
+    def test_story_completes_and_leaves_no_volumes(self):
         said = []
         played = self.story.Story(self.service.endpoint)
         shown = self.story.play(played, said.append)

@@ -112,7 +112,7 @@ class CreationTest(base.StackTestCase):
             lambda: api.ask('GET', f'/volumes/{volume_id}')[0] == 404))
         return '\n'.join(logged)
 
-    def test_what_is_asked_wrongly_is_refused_at_once(self):
+    def test_create_invalid_request_rejected_at_once(self):
         api = base.Api(self.a_stack().endpoint)
         status, answer = self.create(api, volume_type='no-such-type')
         self.assertEqual(404, status, answer)

@@ -43,7 +43,7 @@ class StateReportTest(base.StackTestCase):
         with open(f'{self.folder}/{self.reports()[-1]}', encoding='utf-8') as file:
             return file.read()
 
-    def test_it_reports_all_and_works_on(self):
+    def test_report_has_all_sections_and_service_continues(self):
         api = base.Api(self.service.endpoint)
         volume_id = self.a_volume(api)
         report_text = base.wait_for(
@@ -62,7 +62,7 @@ class StateReportTest(base.StackTestCase):
                 self.assertIn(text, report_text)
         self.assertEqual(200, api.ask('GET', f'/volumes/{volume_id}')[0])
 
-    def test_it_has_no_secret(self):
+    def test_report_contains_no_secret(self):
         api = base.Api(self.service.endpoint)
         made = api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': self.a_volume(api), 'instance_uuid': base.instance('one'),
@@ -78,7 +78,7 @@ class StateReportTest(base.StackTestCase):
         self.assertEqual([], [secret for secret in (*SECRETS, password, *keys, *sealed)
                               if secret in report_text])
 
-    def test_what_hangs_is_reported(self):
+    def test_hanging_request_reported_as_call_in_progress(self):
         api = base.Api(self.service.endpoint)
         # A writer waits for this one.
         connection = sqlite3.connect(f'{self.folder}/blockattach.sqlite', isolation_level=None)

@@ -119,7 +119,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.is_as_it_was()
         self.ends()
 
-    def test_one_that_hangs_is_not_said_to_have_died(self):
+    def test_hanging_tgtd_not_logged_as_dead(self):
         pid, _ = self.found
         os.kill(pid, signal.SIGSTOP)
         self.addCleanup(os.kill, pid, signal.SIGCONT)
@@ -130,7 +130,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertNotIn('Target process died', self.log())
         self.ends()
 
-    def test_one_that_hangs_is_ended_by_hand_and_started_again(self):
+    def test_hanging_tgtd_stopped_by_force_restarted(self):
         pid, _ = self.found
         os.kill(pid, signal.SIGSTOP)
         self.assertTrue(base.wait_for(lambda: 'Target process stalled' in self.log(), SECONDS))
@@ -147,7 +147,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertNotEqual(pid, self.target().client().pid())
         self.a_writer('another')
 
-    def test_one_that_no_backend_has_any_more_is_logged(self):
+    def test_orphaned_tgtd_logged(self):
         broker = rabbit.RabbitFixture(self.places['DEFAULT', 'transport_url'],
                                       self.places['rpc', 'topic_prefix'])
         self.addCleanup(broker.close)

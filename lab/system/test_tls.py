@@ -68,7 +68,7 @@ class ServersTest(base.StackTestCase):
 
 class MemcachedTest(clouds.CloudTestCase):
 
-    def test_what_keystone_said_is_remembered(self):
+    def test_validated_token_cached_over_tls(self):
         authority = certificates.Authority()
         self.addCleanup(authority.close)
         secured = clouds.started(memcached.Memcached, authority=authority)

@@ -63,7 +63,7 @@ class AllInOneTracesTest(TracesTestCase):
         made = self.a_stack(settings=SETTINGS.format(endpoint=self.collector.endpoint, more=more))
         return made, self.a_volume(base.Api(made.endpoint))
 
-    def test_one_trace_from_the_request_to_the_backend(self):
+    def test_attach_trace_spans_request_to_backend(self):
         service, volume_id = self.begin()
         request_id = self.attach(service.endpoint, volume_id)
         spans = self.trace(request_id)
@@ -112,7 +112,7 @@ class AllInOneTracesTest(TracesTestCase):
 
 class SeparateProcessesTracesTest(processes.ProcessesTestCase, TracesTestCase):
 
-    def test_one_trace_over_three_processes(self):
+    def test_traces_span_separate_processes(self):
         with open(f'{self.folder}/blockattach.conf', 'a', encoding='utf-8') as file:
             file.write(SETTINGS.format(endpoint=self.collector.endpoint, more=''))
         self.begin()

@@ -15,7 +15,7 @@ LEASE_SECONDS = deployment.BACKEND_SECONDS
 
 class ProcessesTest(base.ScenarioTestCase):
 
-    def test_one_killed_at_a_place_goes_on_with_it_in_its_next_instance(self):
+    def test_process_killed_at_failpoint_resumes_in_next_instance(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.kill('volume-1', at=GRANTED)
         asked = self.cloud.beside(self.api.connect, made)
@@ -27,7 +27,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.pass_time(LEASE_SECONDS)
         self.assertEqual('attaching', self.api.status(made))
 
-    def test_one_killed_without_a_place_is_gone_at_once(self):
+    def test_kill_without_failpoint_takes_effect_at_once(self):
         volume = self.api.volume()
         self.cloud.kill('volume-1')
         self.assertIsNone(self.cloud.parts['volume-1'].serving)
@@ -37,7 +37,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.start('volume-1')
         self.assertEqual('attaching', self.api.status(asked.result()))
 
-    def test_one_that_is_paused_does_nothing_until_it_is_resumed(self):
+    def test_paused_process_idle_until_resumed(self):
         volume = self.api.volume()
         self.cloud.pause('volume-1')
         before = len(self.cloud.passed['volume-1'])
@@ -48,7 +48,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.resume('volume-1')
         self.assertEqual('attaching', self.api.status(asked.result()))
 
-    def test_one_that_is_paused_at_a_place_stands_there(self):
+    def test_process_paused_at_failpoint_waits_there(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.pause('volume-1', at=GRANTED)
         asked = self.cloud.beside(self.api.connect, made)
@@ -59,7 +59,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.cloud.resume('volume-1')
         self.assertEqual(200, asked.result().status)
 
-    def test_one_that_is_stopped_ends_what_it_is_at(self):
+    def test_stopped_process_finishes_running_work(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 3)
         asked = self.cloud.beside(self.api.connect, made)
@@ -67,7 +67,7 @@ class ProcessesTest(base.ScenarioTestCase):
         self.assertTrue(self.cloud.stop('volume-1'))
         self.assertEqual(200, asked.result().status)
 
-    def test_one_that_takes_too_long_to_stop_is_cut_off(self):
+    def test_stop_beyond_timeout_kills_process(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 10)
         self.cloud.beside(self.api.connect, made)
@@ -84,7 +84,7 @@ class ServersTest(base.ScenarioTestCase):
     def granted(self):
         return self.cloud.world.storage.target.faults.calls.get('grant', 0)
 
-    def test_a_request_that_is_lost_is_sent_again_by_its_client(self):
+    def test_lost_request_sent_again_by_client(self):
         made = self.reserved()
         self.cloud.bus.lose('connect')
         begun = self.cloud.baton.now
@@ -92,18 +92,18 @@ class ServersTest(base.ScenarioTestCase):
         self.assertGreater(self.cloud.baton.now - begun, 1)
         self.assertEqual(1, self.granted())
 
-    def test_an_answer_that_is_lost_is_asked_for_again(self):
+    def test_lost_reply_requested_again(self):
         made = self.reserved()
         self.cloud.bus.lose_reply('connect')
         self.assertEqual(200, self.api.connect(made).status)
 
-    def test_a_request_that_comes_twice_is_done_once(self):
+    def test_repeated_request_executed_once(self):
         made = self.reserved()
         self.cloud.bus.repeat('connect')
         self.assertEqual(200, self.api.connect(made).status)
         self.assertEqual('attaching', self.api.status(made))
 
-    def test_a_request_that_comes_late_comes_after_its_repeat(self):
+    def test_late_request_after_repeat_grants_nothing(self):
         made = self.reserved()
         self.cloud.bus.delay('connect', 30)
         self.assertEqual(200, self.api.connect(made).status)
@@ -112,7 +112,7 @@ class ServersTest(base.ScenarioTestCase):
         self.assertEqual([], [export.grants
                               for export in self.cloud.world.storage.target.exports()])
 
-    def test_one_cut_from_the_bus_is_not_heard_until_it_is_healed(self):
+    def test_process_partitioned_from_bus_receives_nothing_until_healed(self):
         made = self.reserved()
         self.cloud.partition('volume-1', database=False)
         asked = self.cloud.beside(self.api.connect, made)
@@ -121,7 +121,7 @@ class ServersTest(base.ScenarioTestCase):
         self.cloud.heal('volume-1')
         self.assertEqual(200, asked.result().status)
 
-    def test_an_api_that_is_cut_from_the_database_says_so(self):
+    def test_api_without_database_answers_503(self):
         for name in ('api-1', 'api-2'):
             self.cloud.partition(name, bus=False)
         answer = self.api.ask('POST', '/volumes', {'volume': {'size': 1}})
@@ -130,7 +130,7 @@ class ServersTest(base.ScenarioTestCase):
         self.cloud.heal('api-2')
         self.assertEqual(202, self.api.ask('POST', '/volumes', {'volume': {'size': 1}}).status)
 
-    def test_a_backend_that_refuses_or_gives_no_answer(self):
+    def test_backend_refusal_and_lost_answer_reported(self):
         made = self.reserved()
         self.cloud.backend.refuse('grant')
         self.assertEqual(500, self.api.connect(made).status)
@@ -148,7 +148,7 @@ class JudgedTest(unittest.TestCase):
             cloud.tell(story)
         return str(caught.exception)
 
-    def test_what_was_asked_for_and_did_not_happen(self):
+    def test_unused_faults_fail_story(self):
         cloud = clouds.Cloud()
 
         def story():
@@ -157,14 +157,14 @@ class JudgedTest(unittest.TestCase):
         self.assertEqual(f"did not happen: ['volume-1 at {GRANTED}', 'lost_message of connect']",
                          self.wrong(cloud, story))
 
-    def test_a_target_that_revokes_nothing(self):
+    def test_missing_revoke_fails_story(self):
         cloud = clouds.Cloud()
         target: Any = cloud.world.storage.target
         target.revoke = lambda volume_id, initiator: None
         said = self.wrong(cloud, lambda: cloud.api.detach(cloud.api.attach(cloud.api.volume())))
         self.assertIn('P7 nobody_else_is_granted', said)
 
-    def test_what_no_client_knows_of(self):
+    def test_volume_unknown_to_clients_fails_story(self):
         cloud = clouds.Cloud()
 
         def story():
@@ -172,12 +172,12 @@ class JudgedTest(unittest.TestCase):
             cloud.consumers.ask('POST', '/volumes', {'volume': {'size': 1}})
         self.assertIn('P2 nobody_is_forgotten', self.wrong(cloud, story))
 
-    def test_a_wait_for_what_never_is(self):
+    def test_wait_for_false_condition_fails_story(self):
         cloud = clouds.Cloud()
         self.assertEqual('never came about: it is so',
                          self.wrong(cloud, lambda: cloud.until(lambda: False)))
 
-    def test_one_story_is_one_trace_and_another_seed_another_one(self):
+    def test_trace_of_story_determined_by_seed(self):
         def trace(seed):
             cloud = clouds.Cloud(seed, clustered=True)
 

@@ -74,7 +74,7 @@ class LoadTest(ClusterTestCase):
             one.result()
         self.assertEqual({'steady'}, self.granted())
 
-    def test_one_is_killed_under_load_and_comes_back(self):
+    def test_member_killed_under_load_rejoins(self):
         volumes, steady = self.prepared()
         self.assertEqual('pair@disks', self.api.shown(volumes[0])[
             'os-vol-host-attr:host'].partition('#')[0])
@@ -93,7 +93,7 @@ class LoadTest(ClusterTestCase):
         self.assertEqual('in-use', self.api.shown(volumes[0])['status'])
         self.assertEqual({steady: 'attached'}, self.api.statuses())
 
-    def test_one_stands_still_for_longer_than_its_leases(self):
+    def test_member_paused_beyond_leases_rejoins(self):
         volumes, _ = self.prepared()
         self.cloud.pause('volume-2', at=GRANTED)
         running = self.cycles(volumes)
@@ -103,7 +103,7 @@ class LoadTest(ClusterTestCase):
         self.join(running)
         self.cloud.until(lambda: self.states()['storage-2'] == 'up')
 
-    def test_one_is_cut_off_from_the_others(self):
+    def test_partitioned_member_under_load_rejoins(self):
         for servers in ({'bus': False}, {'database': False}, {}):
             with self.subTest(servers=servers):
                 volumes, steady = self.prepared()
@@ -115,7 +115,7 @@ class LoadTest(ClusterTestCase):
                 self.join(running)
                 self.api.detach(steady)
 
-    def test_the_target_that_they_share_comes_back_empty(self):
+    def test_grants_restored_after_shared_target_loss(self):
         volumes, steady = self.prepared()
         for host in clients.HOSTS:
             self.api.attach(volumes[1], host)
@@ -135,7 +135,7 @@ class EndTest(ClusterTestCase):
     def ask_volume(self):
         return self.api.ask('POST', '/volumes', {'volume': {'size': 1}}).body['volume']['id']
 
-    def test_one_is_stopped_in_order_before_it_has_begun_all(self):
+    def test_graceful_stop_hands_over_queued_creates(self):
         self.cloud.backend.delay('create', 20)
         asked = [self.ask_volume() for _ in range(3)]
         self.cloud.pass_time(5)
@@ -145,7 +145,7 @@ class EndTest(ClusterTestCase):
         self.assertIn('db.work.take.after', self.cloud.passed['volume-2'])
         self.assertEqual([3], self.calls('create'))
 
-    def test_one_is_cut_off_in_the_middle(self):
+    def test_stop_beyond_timeout_hands_over_running_work(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('create', 600)
         self.cloud.backend.delay('grant', 600)
@@ -159,7 +159,7 @@ class EndTest(ClusterTestCase):
         self.assertEqual('attaching', self.api.status(made))
         asked.result()
 
-    def test_one_dies_and_its_own_next_instance_needs_no_deadline(self):
+    def test_restarted_member_resumes_own_work_before_deadline(self):
         made = self.api.attach(self.api.volume())
         place = 'volume.attachments.after_revoke'
         self.cloud.kill('volume-1', at=place)
@@ -178,7 +178,7 @@ class TurnsTest(ClusterTestCase):
 
     DOWN = ('volume-2',)
 
-    def test_a_request_that_comes_to_both_is_acted_on_once(self):
+    def test_request_delivered_to_both_members_acted_on_once(self):
         self.cloud.start('volume-2')
         volume = self.api.volume()
         made = self.api.reserve(volume)
@@ -193,7 +193,7 @@ class TurnsTest(ClusterTestCase):
         self.assertIsNone(self.api.settled(volume))
         self.assertEqual([1], self.calls('delete'))
 
-    def test_hosts_join_side_by_side(self):
+    def test_two_hosts_attach_concurrently(self):
         self.cloud.start('volume-2')
         volume = self.api.volume()
         self.cloud.backend.delay('grant', 10)
@@ -204,7 +204,7 @@ class TurnsTest(ClusterTestCase):
         first.result()
         self.assertEqual({'a', 'b'}, self.granted())
 
-    def test_one_leaves_while_another_of_the_same_host_joins(self):
+    def test_attach_during_detach_of_same_host_waits(self):
         volume = self.api.volume()
         leaving = self.api.attach(volume)
         self.cloud.backend.delay('revoke', 5)
@@ -219,7 +219,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.heal('volume-1')
         left.result()
 
-    def test_what_a_dead_one_had_begun_is_gone_on_with_after_its_time(self):
+    def test_connect_of_dead_member_resumed_after_deadline(self):
         for place in ('volume.attachments.before_grant', GRANTED):
             with self.subTest(place):
                 self.cloud.start('volume-1')
@@ -247,7 +247,7 @@ class TurnsTest(ClusterTestCase):
         self.assertEqual({'a'}, self.granted())
         return joined.result()
 
-    def test_one_that_stood_still_while_it_revoked_repairs_what_it_hit(self):
+    def test_revoke_beyond_lease_restores_new_grant(self):
         for fails in (False, True):
             with self.subTest(fails=fails):
                 self.cloud.start('volume-1')
@@ -266,7 +266,7 @@ class TurnsTest(ClusterTestCase):
                 self.assertEqual({'a'}, self.granted())
                 self.api.detach(made)
 
-    def test_a_comparison_that_stood_still_puts_right_what_it_hit(self):
+    def test_comparison_revoke_beyond_lease_restores_new_grant(self):
         """It records nothing by which it would find the conflict."""
         volume = self.api.volume()
         self.grant_by_hand(volume)
@@ -285,7 +285,7 @@ class TurnsTest(ClusterTestCase):
                              connection.AccessMode.RW,
                              connection.Credential('somebody', 'secret-of-twelve'), '-by-hand'))
 
-    def test_one_that_fails_too_late_each_time_leaves_it_to_the_repair_worker(self):
+    def test_revoke_failing_beyond_lease_left_to_repair_worker(self):
         made = self.api.attach(self.api.volume())
         self.cloud.backend.delay('revoke', LEASE_SECONDS + 1, times=1000)
         self.cloud.backend.lose('revoke', times=1000)
@@ -299,7 +299,7 @@ class TurnsTest(ClusterTestCase):
         self.assertFalse(at_it())
         self.cloud.backend.recover()
 
-    def test_one_that_stood_still_while_it_granted_takes_it_back(self):
+    def test_grant_beyond_lease_revoked_after_detach(self):
         made = self.api.reserve(self.api.volume())
         self.cloud.backend.delay('grant', 3 * LEASE_SECONDS)
         self.cloud.beside(self.api.connect, made)
@@ -313,7 +313,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(SOON_SECONDS)
         self.assertEqual(set(), self.granted())
 
-    def test_one_whose_lease_is_over_grants_nothing(self):
+    def test_expired_lease_prevents_grant(self):
         made = self.api.reserve(self.api.volume())
         place = 'volume.attachments.before_grant'
         self.cloud.pause('volume-1', at=place)
@@ -327,7 +327,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(LOOKS_SECONDS)
         self.assertEqual((before, set()), (self.calls('grant'), self.granted()))
 
-    def test_a_comparison_leaves_alone_what_another_is_at(self):
+    def test_comparison_skips_pair_of_other_member(self):
         volume = self.api.volume()
         made = self.api.reserve(volume)
         self.cloud.pause('volume-1', at=GRANTED)
@@ -339,7 +339,7 @@ class TurnsTest(ClusterTestCase):
         self.assertEqual(before, self.calls('grant', 'revoke', 'unexport'))
         self.cloud.resume('volume-1')
 
-    def test_both_compare_and_put_right_at_once(self):
+    def test_members_repair_grants_concurrently(self):
         self.cloud.start('volume-2')
         volume = self.api.volume()
         for host in clients.HOSTS:
@@ -350,7 +350,7 @@ class TurnsTest(ClusterTestCase):
         self.cloud.pass_time(LOOKS_SECONDS)
         self.assertEqual(before, self.granted())
 
-    def test_a_volume_is_removed_when_the_act_on_a_pair_of_it_has_ended(self):
+    def test_volume_delete_waits_for_running_grant(self):
         volume = self.api.volume()
         made = self.api.reserve(volume)
         self.cloud.backend.delay('grant', 10)

@@ -98,11 +98,11 @@ class StandStillTest(unittest.TestCase):
                 walked.stand_still(one, seconds, dies)
         walk.Walk().play(act)
 
-    def test_it_goes_on(self):
+    def test_paused_process_resumes(self):
         for seconds in self.SECONDS:
             self.everywhere(seconds, dies=False)
 
-    def test_it_dies(self):
+    def test_paused_process_dies(self):
         for seconds in self.SECONDS:
             self.everywhere(seconds, dies=True)
 

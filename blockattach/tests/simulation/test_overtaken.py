@@ -81,7 +81,7 @@ class OvertakenTest(unittest.TestCase):
         self.process.tasks.clear()
         self.assertTrue(self.excused())
 
-    def test_what_is_put_right_is_excused_no_more(self):
+    def test_repaired_pair_not_excused(self):
         self.act(owner='two')
         self.act('grant')
         self.assertFalse(self.excused())

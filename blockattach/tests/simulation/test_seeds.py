@@ -52,16 +52,16 @@ def traced(hash_seed):
 
 class ReplayTest(unittest.TestCase):
 
-    def test_one_seed_is_one_trace_whatever_the_hashes(self):
+    def test_same_seed_gives_same_trace_for_any_hash_seed(self):
         first, second = traced('1'), traced('2')
         self.assertEqual(first, second)
         self.assertEqual((0, ''), first[1:])
         self.assertRegex(first[0], '^[0-9a-f]{16}\n$')
 
-    def test_another_seed_is_another_trace(self):
+    def test_different_seeds_give_different_traces(self):
         self.assertNotEqual(played(7, 50).trace, played(8, 50).trace)
 
-    def test_a_long_run_is_several_with_seeds_of_their_own(self):
+    def test_long_run_split_into_seeded_simulations(self):
         self.assertEqual([(1, 10, (), 'broker')], many.simulations(1, 10))
         self.assertEqual([(1, many.LONGEST, (), 'broker'), (1 + 1_000_003, 5, (), 'broker')],
                          many.simulations(1, many.LONGEST + 5))
@@ -69,7 +69,7 @@ class ReplayTest(unittest.TestCase):
 
 class SoundTest(unittest.TestCase):
 
-    def test_what_found_something_once_finds_nothing_now(self):
+    def test_fixed_seeds_find_no_violation(self):
         for wanted in hunting.FIXED if exhaustive.wanted() else hunting.FIXED[:1]:
             with self.subTest(wanted.seed):
                 report = played(*wanted)
@@ -78,7 +78,7 @@ class SoundTest(unittest.TestCase):
                 self.assertLess(10, sum(report.faults.values()))
 
     @exhaustive.only
-    def test_what_a_request_passes_is_reached(self):
+    def test_failpoints_of_requests_reached(self):
         left = {name for name in failpoint_names.everywhere()
                 if name.startswith(PASSED) and not name.startswith(RARE)
                 and not unreached.has_reason(name)}
@@ -101,13 +101,13 @@ class FindingTest(unittest.TestCase):
     def found(self, broken):
         return {one.said.partition(':')[0] for one in broken.run(STEPS).violations}
 
-    def test_a_target_that_revokes_nothing(self):
+    def test_missing_revoke_detected(self):
         broken = self.broken(11)
         target: Any = broken.world.storage.target
         target.revoke = lambda volume_id, initiator: None
         self.assertIn('P7 nobody_else_is_granted', self.found(broken))
 
-    def test_a_target_that_forgets_others(self):
+    def test_revoke_of_other_hosts_detected(self):
         broken = self.broken(12)
         target: Any = broken.world.storage.target
         revoke = target.revoke
@@ -120,7 +120,7 @@ class FindingTest(unittest.TestCase):
         target.revoke = clumsy
         self.assertIn('P4 every_user_is_granted', self.found(broken))
 
-    def test_a_target_that_lets_everybody_write(self):
+    def test_ignored_read_only_mode_detected(self):
         broken = self.broken(13)
         target: Any = broken.world.storage.target
         grant = target.grant
@@ -132,7 +132,7 @@ class FindingTest(unittest.TestCase):
         target.grant = open_handed
         self.assertIn('P5 modes_are_enforced', self.found(broken))
 
-    def test_a_wait_for_ever(self):
+    def test_endless_wait_detected(self):
         broken: Any = play.Simulation(14, faults.NONE)
         begin = broken.deployed.begin
         broken.deployed.begin = lambda: (begin(), broken.baton.wait())

@@ -22,7 +22,7 @@ class UnforeseenTest(base.ScenarioTestCase):
         self.cloud.fail(process, place, RuntimeError(place))
         return volume, self.api.ask('POST', '/attachments', consumer.wish(volume, 'a')).status
 
-    def test_it_is_answered_and_ended_and_a_repeat_is_granted(self):
+    def test_attach_failing_before_record_withdrawn(self):
         for process, place in FAILING:
             with self.subTest(place):
                 volume, status = self.attach(process, place)
@@ -31,7 +31,7 @@ class UnforeseenTest(base.ScenarioTestCase):
                 self.assertEqual({}, self.api.statuses())
                 self.api.detach(self.api.attach(volume))
 
-    def test_one_granted_by_its_row_is_answered_so(self):
+    def test_attach_failing_after_record_succeeds(self):
         for process, place in KNOWN_BY_THE_ROW:
             with self.subTest(place):
                 self.assertEqual(200, self.attach(process, place)[1])

@@ -121,7 +121,7 @@ class CloudTest(base.StackTestCase):
                 self.storage.delete_attachment(attachment)
         return not remaining
 
-    def test_one_host_writes_and_another_reads(self):
+    def test_write_of_one_host_read_by_read_only_host(self):
         self.outside_program(initiator.available(), initiator.PROGRAM)
         volume = self.cloud.a_volume()
         writes, its_info = self.attach(volume, 'host-a')

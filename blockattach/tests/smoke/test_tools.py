@@ -65,7 +65,7 @@ class ToolTestCase(base.StackTestCase):
 
 class QuickstartTest(ToolTestCase):
 
-    def test_its_words_are_looked_at_before_anything_is_installed(self):
+    def test_quickstart_arguments_checked_before_install(self):
         said = self.succeed(TOOLS / 'quickstart', '--help')
         for option in ('--exit', '--state-dir DIR', '--port PORT'):
             self.assertIn(option, said)
@@ -75,7 +75,7 @@ class QuickstartTest(ToolTestCase):
                 self.assertEqual(2, done.returncode)
                 self.assertNotIn('Installing', done.stderr)
 
-    def test_it_plays_its_story_and_ends(self):
+    def test_quickstart_plays_all_steps(self):
         self.outside_program(initiator.available(), initiator.PROGRAM)
         said = self.succeed(sys.executable, TOOLS / 'quickstart_run.py', '--exit',
                             '--state-dir', self.folder / 'state',
