@@ -7,7 +7,7 @@ import os
 # A test that asks what was logged has a handler of its own (assertLogs).
 logging.getLogger().addHandler(logging.NullHandler())
 
-# tools/judge.py and tools/explore set it: a worker that hangs ends, and prints where each of its
-# threads is.
+# tools/gate/judge.py and tools/explore set it: a worker that hangs ends, and prints where each of
+# its threads is.
 if 'BLOCKATTACH_TEST_LIMIT' in os.environ:
     faulthandler.dump_traceback_later(int(os.environ['BLOCKATTACH_TEST_LIMIT']), exit=True)

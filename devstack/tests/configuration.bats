@@ -24,7 +24,7 @@ load playing
         [ ! -s "$SANDBOX/groups/stack-volumes-$backend" ]
     done
     [ "$(value etc/blockattach-api-uwsgi.ini uwsgi threads)" = 7 ]
-    grep -x 'python3 tools/volume_types.py --backend fast --backend slow' \
+    grep -x 'python3 tools/demo/devcloud/volume_types.py --backend fast --backend slow' \
         "$SANDBOX/calls/stack extra"
     [ "$(value tempest.conf volume backend_names)" = fast,slow ]
     [ "$(value tempest.conf volume-feature-enabled multi_backend)" = true ]

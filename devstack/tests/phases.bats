@@ -2,8 +2,8 @@
 # Tests of the order of calls in each phase of the plugin, with recorded functions of devstack.
 load playing
 
-LIO_END='sudo bin/python3 tools/remove_lio_exports.py --config-file etc/blockattach.conf
-python3 tools/remove_lio_exports.py --config-file etc/blockattach.conf'
+LIO_END='sudo bin/python3 devstack/remove_lio_exports.py --config-file etc/blockattach.conf
+python3 devstack/remove_lio_exports.py --config-file etc/blockattach.conf'
 TGT_END='sudo bin/blockattach-manage --config-file etc/blockattach.conf target stop --force
 blockattach-manage --config-file etc/blockattach.conf target stop --force'
 POOL='sudo lvcreate --yes --type thin-pool --extents 95%FREE --addtag blockattach'
@@ -77,7 +77,7 @@ $(ready blockattach-scheduler)
 $(ready blockattach-volume)
 $(ready blockattach-control)
 wait_for_service 60 http://192.0.2.10/volume/healthcheck
-python3 tools/volume_types.py --backend lvm-1
+python3 tools/demo/devcloud/volume_types.py --backend lvm-1
 END
 }
 

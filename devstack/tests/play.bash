@@ -51,7 +51,7 @@ make_program python3 <<PROGRAM
 source "$tests/stand_in.bash"
 record python3 "\$@"
 case \$1 in
-    *tempest_options.py) exec $(PATH=${PATH#*:} command -v python3) "\$@" ;;
+    */tempest/options.py) exec $(PATH=${PATH#*:} command -v python3) "\$@" ;;
 esac
 PROGRAM
 export SANDBOX RECORD BLOCKATTACH_DIR=${plugin%/*}

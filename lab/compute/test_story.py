@@ -12,7 +12,8 @@ class StoryTest(unittest.TestCase):
 
     def test_story_with_compute_plays_all_steps(self):
         played = subprocess.run(
-            [sys.executable, sources.ROOT / 'tools' / 'quickstart_compute.py', '--exit'],
+            [sys.executable, sources.ROOT / 'tools' / 'demo' / 'quickstart', '--compute',
+             '--exit'],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             timeout=polling.LIMIT)
         self.assertEqual(0, played.returncode, played.stdout + played.stderr)

@@ -6,7 +6,7 @@ from lab.guests.machines import guest
 
 
 def load_tests(loader, _tests, pattern):
-    """Load the tests only inside `tools/lab/enclose` (unittest's protocol for packages)."""
+    """Load the tests only inside `lab/guests/enclose` (unittest's protocol for packages)."""
     if not guest.is_enclosed():
         return unittest.TestSuite()
     return loader.discover(os.path.dirname(__file__), pattern)

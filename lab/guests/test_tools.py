@@ -1,4 +1,4 @@
-"""The scripts of tools/lab: a script in a guest, and nothing left of the lab when it ends."""
+"""The scripts of lab/guests: a script in a guest, and nothing left of the lab when it ends."""
 import os
 import pathlib
 import select
@@ -9,16 +9,16 @@ import tempfile
 
 from lab.guests import base
 
-TOOLS = pathlib.Path(__file__).parents[2] / 'tools' / 'lab'
+HERE = pathlib.Path(__file__).parent
 SECONDS = 60.0
 
 
 class RunTest(base.LabTestCase):
 
     def run_script(self, *arguments, script):
-        """How tools/lab/run ended, with a script of one line."""
+        """How lab/guests/run ended, with a script of one line."""
         return subprocess.run(
-            [TOOLS / 'run', *arguments, 'sh', '-c', script, 'sh', 'argument'], check=False,
+            [HERE / 'run', *arguments, 'sh', '-c', script, 'sh', 'argument'], check=False,
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
             env={**os.environ, 'VIRTUAL_ENV': sys.prefix})
 
@@ -47,7 +47,7 @@ class EncloseTest(base.LabTestCase):
         self.folder = folder = tempfile.mkdtemp()
         # Each process inside holds its standard output: it ends when the last one does.
         self.outer = subprocess.Popen(
-            [TOOLS / 'enclose', 'sh', '-c', 'setsid sleep 1000 & echo begun; sleep 1000'],
+            [HERE / 'enclose', 'sh', '-c', 'setsid sleep 1000 & echo begun; sleep 1000'],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, 'TMPDIR': folder},
             # A shell cannot trap what it has to ignore, as a test run in the background is.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))

@@ -1,4 +1,4 @@
-"""A Cinder of its own: its migrations, and its services as tools/cinder_run.py puts them together.
+"""A Cinder of its own: its migrations, and its services as `cinder_run` puts them together.
 
 It keeps volumes as files and offers them by Cinder's driver for tgt at a tgtd that is there.
 """
@@ -18,6 +18,7 @@ from blockattach.tests.rules import sources
 PROJECT = '0123456789abcdef0123456789abcdef'
 BACKEND = 'disks'
 VENV = sources.ROOT / '.venv-cinder'
+PROGRAM = pathlib.Path(__file__).parent / 'peer' / 'cinder_run.py'
 _SECONDS = 240
 _TARGETS = 'default-driver iscsi\ninclude {}/*\n'
 _TGT_ADMIN = '#!/bin/sh\nexec {} --conf {} "$@"\n'
@@ -47,7 +48,7 @@ class Cinder:
         self._api_port = stack.free_port()
         self._configure(host, files, port)
         self._environment = {
-            **os.environ, 'PYTHONPATH': str(sources.ROOT / 'tools'),
+            **os.environ, 'PYTHONPATH': str(PROGRAM.parent),
             'PATH': f'{self._folder}/bin:{os.environ["PATH"]}',
             'TGT_IPC_SOCKET': f'{self._folder}/socket'}
         # Where tgtadm looks for a tgtd that was begun as Debian begins it.
@@ -63,7 +64,7 @@ class Cinder:
             raise AssertionError(done.stdout + done.stderr)
         with open(self._folder / 'output', 'ab') as output:
             self._process = subprocess.Popen(
-                self._command('python', sources.ROOT / 'tools' / 'cinder_run.py'),
+                self._command('python', PROGRAM),
                 env=self._environment, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT)
         if not base.wait_for(self._serves, _SECONDS):

@@ -69,7 +69,7 @@ class DevcloudTestCase(base.StackTestCase):
         self.addCleanup(self.run_devcloud, 'down')
 
     def command(self, *arguments):
-        return [sys.executable, sources.ROOT / 'tools' / 'devcloud_run.py', *arguments,
+        return [sys.executable, sources.ROOT / 'tools' / 'demo' / 'devcloud', *arguments,
                 '--state-dir', self.state]
 
     def run_devcloud(self, *arguments):

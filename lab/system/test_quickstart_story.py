@@ -14,7 +14,7 @@ class QuickstartStoryTest(base.StackTestCase):
         super().setUp()
         self.outside_program(shutil.which('tgtd') or shutil.which('tgtd', path=SEARCH), 'tgtd')
         self.outside_program(initiator.available(), initiator.PROGRAM)
-        self.story = sources.load_tool('quickstart_story')
+        self.story = sources.load_tool('demo/quickstart/story')
         self.service = self.a_stack('file')
 
     def volumes(self):

@@ -114,14 +114,17 @@ def product() -> Iterator[Module]:
 
 
 def load_tool(name: str) -> types.ModuleType:
-    """Return a script of ``tools`` or ``tools/docs`` as a module.
+    """Return a script of ``tools`` as a module.
 
     The script finds the modules beside it, as it does when it is run.
+
+    :param name: path below ``tools`` without the suffix; without the folder for those in
+        ``tools/docs`` and ``tools/gate``
     """
-    folders = [ROOT / 'tools', ROOT / 'tools' / 'docs']
+    folders = [ROOT / 'tools', ROOT / 'tools' / 'docs', ROOT / 'tools' / 'gate']
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
     [path] = [path for folder in folders if (path := folder / f'{name}.py').exists()]
-    spec = importlib.util.spec_from_file_location(f'tool_{name}', path)
+    spec = importlib.util.spec_from_file_location(f'tool_{path.stem}', path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

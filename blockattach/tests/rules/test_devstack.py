@@ -109,7 +109,7 @@ class DevstackTest(unittest.TestCase):
             self.succeed('bash', TESTS / 'play.bash', 'stack test-config', SANDBOX=folder)
             parser = configparser.ConfigParser(interpolation=None)
             parser.read(pathlib.Path(folder, 'tempest.conf'))
-        said = self.succeed(sys.executable, sources.ROOT / 'tools' / 'tempest_options.py')
+        said = self.succeed(sys.executable, sources.ROOT / 'lab' / 'tempest' / 'options.py')
         lines = [line.split('\t') for line in said.splitlines()]
         self.assertGreater(len(lines), 10)
         for group, name, value in lines:
@@ -122,6 +122,7 @@ class DevstackTest(unittest.TestCase):
         if os.path.isdir('/sys/kernel/config/target/iscsi'):
             self.skipTest('LIO is loaded on this machine, and may offer what others use')
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
-            said = self.succeed(sys.executable, sources.ROOT / 'tools' / 'remove_lio_exports.py',
-                                '--config-file', self.configured(folder))
+            said = self.succeed(
+                sys.executable, sources.ROOT / 'devstack' / 'remove_lio_exports.py',
+                '--config-file', self.configured(folder))
         self.assertIn('LIO offers nothing', said)

@@ -11,8 +11,7 @@ import unittest
 
 from blockattach.tests.fixtures import polling
 from blockattach.tests.rules import sources
-
-explore = sources.load_tool('explore_units')
+from lab.explore import units as explore
 
 FAILING = r'^(?:Failed|flaky): (?P<what>.+)$'
 
@@ -163,19 +162,19 @@ class CommandTest(unittest.TestCase):
         import pathlib
         import sys
 
-        import explore_run
-        import explore_units
+        from lab.explore import command
+        from lab.explore import units
 
-        def layer(name, command, units=('1',)):
-            return explore_units.Layer(name, lambda: units, command, {failing!r})
+        def layer(name, text, names=('1',)):
+            return units.Layer(name, lambda: names, text, {failing!r})
 
         LAYERS = (
             layer('simulation', 'echo {{seed}}'),
             layer('broken', 'WORD=Failed sh -c "echo $WORD: {{unit}}; exit 1"', ('one', 'two')),
             layer('endless', 'sh -c "setsid sleep 1000 & echo $! >{place}/left; wait"'),
         )
-        sys.exit(explore_run.main(sys.argv[1:], LAYERS, pathlib.Path({place!r}, 'kept'),
-                                  {limit}))
+        sys.exit(command.main(sys.argv[1:], LAYERS, pathlib.Path({place!r}, 'kept'),
+                              {limit}))
     """
 
     def setUp(self):
@@ -189,7 +188,7 @@ class CommandTest(unittest.TestCase):
         process = subprocess.Popen(
             [sys.executable, '-c', text, *arguments], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, text=True,
-            env={**os.environ, 'PYTHONPATH': str(sources.ROOT / 'tools')})
+            env={**os.environ, 'PYTHONPATH': str(sources.ROOT)})
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)

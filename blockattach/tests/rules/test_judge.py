@@ -1,4 +1,4 @@
-"""Verdicts of tools/judge.py on failing tests of a small project of its own."""
+"""Verdicts of tools/gate/judge.py on failing tests of a small project of its own."""
 import configparser
 import os
 import pathlib
@@ -108,7 +108,7 @@ class JudgeTestCase(unittest.TestCase):
         self.write('played/__init__.py', '')
         self.write('played/test_played.py', textwrap.dedent(TESTS + ''.join(parts)))
         done = subprocess.run(
-            [sys.executable, str(sources.ROOT / 'tools' / 'judge.py'), *arguments],
+            [sys.executable, str(sources.ROOT / 'tools' / 'gate' / 'judge.py'), *arguments],
             cwd=self.root, env={**os.environ, 'PYTHON': sys.executable},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return done.returncode, done.stdout.splitlines()

@@ -1,11 +1,10 @@
 """Planted bugs, each of which fits the code once and stays valid Python."""
 import unittest
 
-from blockattach.tests.rules import sources
+from lab.explore import units
 from lab.planted import bugs
 from lab.planted import planting
 
-units = sources.load_tool('explore_units')
 LEAST = 22
 
 

@@ -27,6 +27,7 @@ from blockattach.tests.functional import base
 from blockattach.tests.rules import sources
 
 TOOLS = sources.ROOT / 'tools'
+DEVCLOUD = TOOLS / 'demo' / 'devcloud'
 LEFT_OUT = shutil.ignore_patterns(
     '.venv', '.venv-cinder', '.venv-lowest', '.stestr', '.tox', '.hypothesis', '*_cache',
     '__pycache__', 'build', 'dist', '*.egg-info', '.devcloud')
@@ -77,7 +78,7 @@ class QuickstartTest(ToolTestCase):
 
     def test_quickstart_plays_all_steps(self):
         self.outside_program(initiator.available(), initiator.PROGRAM)
-        said = self.succeed(sys.executable, TOOLS / 'quickstart_run.py', '--exit',
+        said = self.succeed(sys.executable, TOOLS / 'demo' / 'quickstart', '--exit',
                             '--state-dir', self.folder / 'state',
                             '--port', str(servers.free_port()))
         steps = re.findall(r'^\[(\d)/(\d)\] ', said, re.M)
@@ -89,11 +90,11 @@ class QuickstartTest(ToolTestCase):
 class DevcloudTest(ToolTestCase):
 
     def devcloud(self, *arguments):
-        return self.succeed(sys.executable, TOOLS / 'devcloud_run.py', *arguments,
+        return self.succeed(sys.executable, DEVCLOUD, *arguments,
                             '--state-dir', self.folder / 'cloud')
 
     def test_up_and_down(self):
-        self.addCleanup(run, sys.executable, TOOLS / 'devcloud_run.py', 'down',
+        self.addCleanup(run, sys.executable, DEVCLOUD, 'down',
                         '--state-dir', self.folder / 'cloud')
         self.devcloud('up')
         scratch = json.loads((self.folder / 'cloud' / 'record.json').read_text())['scratch']
@@ -117,7 +118,7 @@ class DevcloudTest(ToolTestCase):
     def check_types(self, cloud, account):
         """The script that devstack runs, too, makes what is missing and leaves the rest."""
         for said in ('Volume type disks-2 is made\n', ''):
-            self.assertEqual(said, self.succeed(sys.executable, TOOLS / 'volume_types.py',
+            self.assertEqual(said, self.succeed(sys.executable, DEVCLOUD / 'volume_types.py',
                                                 '--backend', 'disks-2', env=account))
         made = {one.name: one.extra_specs for one in cloud.block_storage.types()}
         self.assertEqual({'multiattach': '<is> True'}, made['multiattach'])

@@ -9,7 +9,7 @@
         storage.run('vgchange', '-ay', 'lab')
 
 What a guest writes is in its memory and ends with it, save what it writes to its disks and to the
-folder that it shares. Works inside ``tools/lab/enclose`` only.
+folder that it shares. Works inside ``lab/guests/enclose`` only.
 """
 import contextlib
 import json
@@ -57,11 +57,11 @@ def missing() -> str | None:
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             return f'the lab needs {program} (bindep.txt, profile lab)'
-    return None if is_enclosed() else 'the lab runs inside tools/lab/enclose, see tools/run-lab'
+    return None if is_enclosed() else 'the lab runs inside lab/guests/enclose, see tools/run-lab'
 
 
 def is_enclosed() -> bool:
-    """Whether this process is in namespaces of its own, as ``tools/lab/enclose`` makes them."""
+    """Whether this process is in namespaces of its own, as ``lab/guests/enclose`` makes them."""
     return 'BLOCKATTACH_LAB' in os.environ
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run a script in a guest of its own; tools/lab/run prepares the machine for it, and says how."""
+"""Run a script in a guest of its own; lab/guests/run prepares the machine for it, and says how."""
 import argparse
 import os
 import sys
@@ -40,8 +40,8 @@ def main() -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of tools/lab/run."""
-    made = argparse.ArgumentParser(prog='tools/lab/run')
+    """The command line of lab/guests/run."""
+    made = argparse.ArgumentParser(prog='lab/guests/run')
     made.add_argument('--disk', type=int, action='append', default=[], metavar='GIB',
                       help='an empty disk for it: /dev/ubda, the next one /dev/ubdb')
     made.add_argument('--memory', default='1G', help='how much it has (1G)')

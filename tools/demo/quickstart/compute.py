@@ -19,8 +19,6 @@ from typing import Any
 
 import requests
 
-import quickstart_run
-import quickstart_story
 from blockattach.compute.hosts import qemu
 from blockattach.compute.hosts import qemu_process
 from blockattach.platform import clock as clocks
@@ -28,6 +26,8 @@ from blockattach.testing import guests
 from blockattach.testing import ports
 from blockattach.testing import stack
 from blockattach.tests.fixtures import servers
+from demo.quickstart import command
+from demo.quickstart import story as stories
 
 HOSTS = ('host-a', 'host-b', 'host-c')
 VERSIONS = {'OpenStack-API-Version': 'compute 2.100, volume 3.71, blockattach 1.0'}
@@ -85,7 +85,7 @@ class Cloud(contextlib.ExitStack):
         self._process('compute_api', 'compute-api')
         for host in HOSTS:
             self.agents[host] = self._process('compute', host)
-        quickstart_story.expect(clocks.Clock().until(self._listens, SECONDS, POLL_SECONDS),
+        stories.expect(clocks.Clock().until(self._listens, SECONDS, POLL_SECONDS),
                                 'the compute API did not start')
 
     def _listens(self) -> bool:
@@ -166,11 +166,11 @@ class Story:
             f'http://{ports.LOOPBACK}:{self._cloud.port}/v2.1'
         answer = self._session.request(method, f'{endpoint}{path}', json=body, timeout=SECONDS)
         if answer.status_code >= 400:
-            raise quickstart_story.StoryFailed(f'{method} {path}: {answer.text}')
+            raise stories.StoryFailed(f'{method} {path}: {answer.text}')
         return answer.json() if answer.content else None
 
     def _until(self, look: Callable[[], bool], otherwise: str) -> None:
-        quickstart_story.expect(self._clock.until(look, SECONDS, POLL_SECONDS), otherwise)
+        stories.expect(self._clock.until(look, SECONDS, POLL_SECONDS), otherwise)
 
     def _server(self, server_id: str) -> dict[str, Any]:
         return dict(self._ask('GET', f'/servers/{server_id}')['server'])
@@ -181,7 +181,7 @@ class Story:
     def _settled(self, server_id: str, status: str = 'ACTIVE') -> None:
         def is_so() -> bool:
             shown = self._server(server_id)
-            quickstart_story.expect(shown['status'] != 'ERROR', str(shown.get('fault')))
+            stories.expect(shown['status'] != 'ERROR', str(shown.get('fault')))
             return (shown['status'], shown['OS-EXT-STS:task_state']) == (status, None)
 
         self._until(is_so, f'server {server_id} did not reach status {status}')
@@ -205,7 +205,7 @@ class Story:
 
     def _create(self) -> str:
         self._volume = self._ask('POST', '/volumes', {'volume': {
-            'size': 1, 'name': 'shared', 'volume_type': quickstart_story.TYPE}},
+            'size': 1, 'name': 'shared', 'volume_type': stories.TYPE}},
             storage=True)['volume']['id']
         self._until(lambda: self._ask('GET', f'/volumes/{self._volume}', storage=True)[
             'volume']['status'] == 'available', 'the volume did not reach status available')
@@ -226,7 +226,7 @@ class Story:
             self._cloud.console(self._host(one['id']), one['id']).wait()
         self._writer, self._one, self._two = (one['id'] for one in sorted(
             found, key=lambda one: str(one['name'])))
-        quickstart_story.expect(
+        stories.expect(
             [self._modes(one) for one in (self._writer, self._one, self._two)]
             == [{self._volume: mode} for mode in ('rw', 'ro', 'ro')], 'the access modes are wrong')
         hosts = ', '.join(self._host(one['id']) for one in found)
@@ -238,17 +238,17 @@ class Story:
 
     def _write(self) -> str:
         console, disk = self._disk(self._writer)
-        quickstart_story.expect(console.write(disk, FIRST), 'the write failed')
+        stories.expect(console.write(disk, FIRST), 'the write failed')
         for reader in (self._one, self._two):
             console, disk = self._disk(reader)
-            quickstart_story.expect(console.read(disk) == FIRST,
+            stories.expect(console.read(disk) == FIRST,
                                     'a read-only guest read different data')
         return 'both read-only guests read the data'
 
     def _try_to_write(self) -> str:
         console, disk = self._disk(self._one)
-        quickstart_story.expect(not console.write(disk, b'overwritten'), 'the write succeeded')
-        quickstart_story.expect(console.read(disk) == FIRST, 'the data changed')
+        stories.expect(not console.write(disk, b'overwritten'), 'the write succeeded')
+        stories.expect(console.read(disk) == FIRST, 'the data changed')
         return 'rejected, data unchanged'
 
     def _migrate(self) -> str:
@@ -261,9 +261,9 @@ class Story:
             self._settled(self._writer)
             wrote.further()
         destination = self._host(self._writer)
-        quickstart_story.expect(destination != source, 'the guest was not migrated')
+        stories.expect(destination != source, 'the guest was not migrated')
         console, disk = self._disk(self._one)
-        quickstart_story.expect(console.read(disk).startswith(SECOND),
+        stories.expect(console.read(disk).startswith(SECOND),
                                 'a read-only guest read different data')
         return f'migrated from {source} to {destination}, {wrote.count} writes'
 
@@ -279,7 +279,7 @@ class Story:
         destination = self._host(self._two)
         self._cloud.console(destination, self._two).wait()
         console, disk = self._disk(self._two)
-        quickstart_story.expect(console.read(disk).startswith(SECOND),
+        stories.expect(console.read(disk).startswith(SECOND),
                                 'the evacuated guest read different data')
         self._cloud.agents[source] = self._cloud._process('compute', source)
         self._until(lambda: not (self._cloud.folder / 'compute' / source / self._two).exists(),
@@ -322,7 +322,7 @@ class _Writing:
     def further(self) -> None:
         """Wait until the guest has written three times more."""
         wanted = self.count + 3
-        quickstart_story.expect(
+        stories.expect(
             clocks.Clock().until(lambda: self.count >= wanted, SECONDS, POLL_SECONDS),
             f'the writing guest stopped after {self.count} writes')
 
@@ -332,30 +332,30 @@ class _Writing:
             try:
                 console, disk = found = found or self._find()
                 self.count += console.write(disk, SECOND)
-            except (guests.GuestError, OSError, ValueError, quickstart_story.StoryFailed):
+            except (guests.GuestError, OSError, ValueError, stories.StoryFailed):
                 # The guest has a new console on the destination of the migration.
                 found = None
 
 
-def play(cloud: Cloud) -> list[quickstart_story.Shown]:
+def play(cloud: Cloud) -> list[stories.Shown]:
     """Play all steps, and print the attachment tree after each step."""
-    story = Story(cloud, quickstart_run.say)
+    story = Story(cloud, command.say)
     shown = []
     for number, (title, act) in enumerate(story.steps, 1):
-        quickstart_run.say(f'[{number}/{len(story.steps)}] {title}')
+        command.say(f'[{number}/{len(story.steps)}] {title}')
         begin = clocks.Clock().monotonic()
         try:
             text = act()
-        except (quickstart_story.StoryFailed, guests.GuestError,
+        except (stories.StoryFailed, guests.GuestError,
                 requests.RequestException) as exc:
-            raise quickstart_story.StoryFailed(f'{title}: {exc}') from exc
-        shown.append(quickstart_story.Shown(title, text, clocks.Clock().monotonic() - begin))
-        quickstart_run.say(f'      {text}')
+            raise stories.StoryFailed(f'{title}: {exc}') from exc
+        shown.append(stories.Shown(title, text, clocks.Clock().monotonic() - begin))
+        command.say(f'      {text}')
         story.draw()
     return shown
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Run the command.
 
     :returns: exit status: 0 on success, 1 on failure, 130 if interrupted
@@ -363,7 +363,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog='tools/quickstart --compute')
     parser.add_argument('--exit', action='store_true')
     parser.add_argument('--accelerator', default='tcg')
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     os.environ['no_proxy'] = ','.join(filter(None, (os.environ.get('no_proxy'), ports.LOOPBACK)))
@@ -371,7 +371,7 @@ def main() -> int:
     if missing is not None:
         print(f'Cannot start: {missing}', file=sys.stderr)
         return 1
-    return quickstart_run.status(lambda: serve(options),
+    return command.status(lambda: serve(options),
                                  (servers.CannotStart, stack.StackRefused))
 
 
@@ -380,17 +380,13 @@ def serve(options: argparse.Namespace) -> int:
 
     :returns: exit status
     """
-    with Cloud(quickstart_run.say, options.accelerator) as cloud:
+    with Cloud(command.say, options.accelerator) as cloud:
         cloud.start()
-        for line in quickstart_story.table(play(cloud)):
-            quickstart_run.say(line)
+        for line in stories.table(play(cloud)):
+            command.say(line)
         if not options.exit:
-            quickstart_run.say(
+            command.say(
                 f'\nThe compute API is serving at http://{ports.LOOPBACK}:{cloud.port}/v2.1, '
                 f'block storage at {cloud.storage.endpoint}. Ctrl-C stops all processes.')
             signal.pause()
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -3,7 +3,7 @@
 The module uses the cloud that the environment names, as OpenStack clients do (``OS_CLOUD``, or
 ``OS_AUTH_URL`` and others). The account must be an administrator::
 
-    python tools/volume_types.py [--backend NAME]...
+    python tools/demo/devcloud/volume_types.py [--backend NAME]...
 
 ``--backend`` also creates a type with that name, whose volumes are on that backend. Existing types
 are not changed.
@@ -37,7 +37,7 @@ def make(cloud: openstack.connection.Connection, backends: Iterable[str] = ()) -
 
 def main() -> None:
     """Create the missing volume types, and print their names."""
-    parser = argparse.ArgumentParser(prog='tools/volume_types.py',
+    parser = argparse.ArgumentParser(prog='tools/demo/devcloud/volume_types.py',
                                      description='Make the volume types of a new cloud.')
     parser.add_argument('--backend', action='append', default=[], metavar='NAME',
                         help='make a type of this name for this backend, too')

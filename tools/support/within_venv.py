@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(__file__, *[os.pardir] * 3))
 VENV = os.path.join(ROOT, '.venv')
 _PREPARE = '. "$0" && { [ $# = 0 ] || ensure_system_packages "$@" || true; } && ensure_test_venv'
 
@@ -19,7 +19,7 @@ def enter(*packages: str) -> None:
     # An interpreter that has the test requirements belongs to the virtual environment or to tox.
     if importlib.util.find_spec('stestr') is not None:
         return
-    environment = os.path.join(ROOT, 'tools', 'environment.sh')
+    environment = os.path.join(ROOT, 'tools', 'support', 'environment.sh')
     prepared = subprocess.run(['bash', '-c', _PREPARE, environment, *packages], check=False)
     if prepared.returncode:
         sys.exit(prepared.returncode)

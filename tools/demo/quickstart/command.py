@@ -9,10 +9,10 @@ import sys
 import threading
 from collections.abc import Callable
 
-import quickstart_story
 from blockattach.platform import clock
 from blockattach.platform.conf import core
 from blockattach.testing import stack
+from demo.quickstart import story
 
 PORT = 8776
 PORTS_TRIED = 100
@@ -134,9 +134,9 @@ def serve(options: argparse.Namespace) -> int:
     try:
         start(service, options)
         begin = clock.Clock().monotonic()
-        shown = quickstart_story.play(quickstart_story.Story(service.endpoint), say)
+        shown = story.play(story.Story(service.endpoint), say)
         say('')
-        for line in quickstart_story.table(shown):
+        for line in story.table(shown):
             say(line)
         say(f'\nThe demonstration took {clock.Clock().monotonic() - begin:.1f} s.')
         if options.exit:
@@ -174,13 +174,13 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Run the command.
 
     :returns: exit status: 0 on success, 1 on failure, 130 if interrupted before the end of the
         story
     """
-    options = parse(sys.argv[1:])
+    options = parse(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     # A proxy in the environment of the caller cannot reach a service on loopback.
@@ -202,13 +202,9 @@ def status(act: Callable[[], int], refusals: tuple[type[Exception], ...]) -> int
         return act()
     except refusals as exc:
         print(f'Cannot start: {exc}', file=sys.stderr)
-    except quickstart_story.StoryFailed as exc:
+    except story.StoryFailed as exc:
         print(f'The demonstration failed at: {exc}', file=sys.stderr)
     except KeyboardInterrupt:
         print('Interrupted', file=sys.stderr)
         return 130
     return 1
-
-
-if __name__ == '__main__':
-    sys.exit(main())

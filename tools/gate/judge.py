@@ -6,8 +6,8 @@ named. It fails with more, and with a flaky test that KNOWN names: a test that f
 be corrected. The last line is "N passed, N failed, N skipped". If the run passes, a flaky test
 counts as passed. The exit status is 1 if the run fails.
 
-Workers get the tests in the order of their recorded durations (tools/durations.py), longest first.
-Thus the tests of a commit are distributed in the same way everywhere.
+Workers get the tests in the order of their recorded durations (tools/gate/durations.py), longest
+first. Thus the tests of a commit are distributed in the same way everywhere.
 """
 import argparse
 import io
@@ -181,7 +181,7 @@ def _latest(repository: file.Repository, ended: int) -> Results:
 
 def main() -> int:
     """Run the tests, rerun failed ones, and print the verdict."""
-    parser = argparse.ArgumentParser(prog='tools/judge.py', description=__doc__,
+    parser = argparse.ArgumentParser(prog='tools/gate/judge.py', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--concurrency', default='2', help='how many processes run tests')
     parser.add_argument('--limit', type=int, default=LIMIT, metavar='SECONDS',

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 
-import devcloud_record as records
 from blockattach.platform import clock as clocks
+from demo.devcloud import record as records
 
 VARIABLE = 'BLOCKATTACH_DEVCLOUD'
 """Environment variable with the mark of the cloud to which a process belongs."""
@@ -25,7 +25,7 @@ _SECONDS_TO_STOP = 45.0
 _SECONDS_TO_DIE = 15.0
 # A process that is being stopped may just have started another one.
 _SWEEPS = 5
-_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def environment(mark: str) -> dict[str, str]:

@@ -21,15 +21,15 @@ import sqlalchemy as sa
 from keystoneauth1 import exceptions as keystone_errors
 from openstack import exceptions as openstack_errors
 
-import devcloud_identity as identities
-import devcloud_processes as processes
-import devcloud_record as records
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import glance_api
 from blockattach.tests.fixtures import keystone
 from blockattach.tests.fixtures import memcached
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
+from demo.devcloud import identity as identities
+from demo.devcloud import processes as processes
+from demo.devcloud import record as records
 
 KEYSTONE = 'keystone'
 GLANCE = 'glance'

@@ -34,7 +34,7 @@ class Process:
     """Process that the command has started.
 
     :ivar born: start time, which distinguishes it from other processes with the same pid
-        (`devcloud_processes.born`)
+        (`demo.devcloud.processes.born`)
     :ivar since: start time for display, in UTC
     :ivar port: port on which the process listens, if any
     :ivar health: path of its health file; None for a process that is ready if it answers on its

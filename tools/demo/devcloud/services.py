@@ -7,10 +7,6 @@ import dataclasses
 import datetime
 from typing import NamedTuple
 
-import devcloud_identity as identities
-import devcloud_processes as processes
-import devcloud_record as records
-import devcloud_servers as foundation
 from blockattach.platform import clock as clocks
 from blockattach.platform.health import report
 from blockattach.storage.domain import binaries
@@ -18,6 +14,10 @@ from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
+from demo.devcloud import identity as identities
+from demo.devcloud import processes as processes
+from demo.devcloud import record as records
+from demo.devcloud import servers as foundation
 
 RUNNING, ENDED = 'running', 'ended'
 READY = foundation.READY

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Plant bugs in copies of the package, one at a time, and check that each bug is detected.
 
 A planted bug breaks one guard of the service. A fixed seed of the simulation detects the bug, or

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lab.planted import bugs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = 'blockattach.tests'
 """Package of the tests that the gate runs."""
 LABORATORY = 'lab'

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Run the tests and simulations that the gate leaves out, in units. Units that have not been run
 for the longest time come first.
 
@@ -21,10 +20,10 @@ import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
-import explore_units
 from blockattach.platform import clock as clocks
+from lab.explore import units as exploration
 
-PLACE = explore_units.ROOT / '.explore'
+PLACE = exploration.ROOT / '.explore'
 LIMIT_SECONDS = 3600
 """Seconds until a unit is stopped. A test worker ends with its stacks after three quarters."""
 GRACE_SECONDS = 20.0
@@ -54,25 +53,25 @@ class Explorer:
         self._found_in = place / 'found'
         self._found_in.mkdir(parents=True, exist_ok=True)
         self._memory = place / 'played.json'
-        self.known: list[explore_units.Unit] = []
-        self.played: dict[explore_units.Unit, float] = {}
-        self.finds: list[explore_units.Find] = []
+        self.known: list[exploration.Unit] = []
+        self.played: dict[exploration.Unit, float] = {}
+        self.finds: list[exploration.Find] = []
 
-    def play(self, units: Sequence[explore_units.Unit], minutes: float | None) -> None:
+    def play(self, units: Sequence[exploration.Unit], minutes: float | None) -> None:
         """Run each unit once, in the order of their last runs.
 
         :param minutes: time after which no further unit is started; None for no limit
         """
         self.known = list(units)
         begun = self._clock.monotonic()
-        for number, unit in enumerate(explore_units.in_order(units, self._remembered()), 1):
+        for number, unit in enumerate(exploration.in_order(units, self._remembered()), 1):
             if minutes is not None and self._clock.monotonic() - begun >= minutes * 60:
                 print(f'Not starting another unit after {minutes:g} minutes')
                 break
             print(f'[{number}/{len(units)}] {unit.command}', flush=True)
             self._play(unit)
 
-    def _play(self, unit: explore_units.Unit) -> None:
+    def _play(self, unit: exploration.Unit) -> None:
         begun = self._clock.monotonic()
         name = re.sub(r'\W+', '-', f'{unit.layer.name} {unit.name}')[:100]
         output = self._found_in / f'{name}-{unit.seed}.txt'
@@ -82,7 +81,7 @@ class Explorer:
             output.unlink()
             raise
         said = output.read_text('utf-8', 'replace')
-        found = explore_units.finds(unit, status, said)
+        found = exploration.finds(unit, status, said)
         last = said.strip().rpartition('\n')[2]
         self.played[unit] = seconds = self._clock.monotonic() - begun
         self.finds += found
@@ -98,7 +97,7 @@ class Explorer:
             return {}
         return dict(json.loads(self._memory.read_text('utf-8')))
 
-    def _remember(self, unit: explore_units.Unit) -> None:
+    def _remember(self, unit: exploration.Unit) -> None:
         played = {**self._remembered(), unit.key: self._clock.utcnow().isoformat()}
         # Replace the file atomically, so that an interruption does not truncate the record.
         written = self._memory.with_suffix('.new')
@@ -115,7 +114,7 @@ def _run(command: str, output: pathlib.Path, limit: int) -> int | None:
     """
     with output.open('wb') as file:
         process = subprocess.Popen(
-            ['env', *shlex.split(command)], cwd=explore_units.ROOT, stdin=subprocess.DEVNULL,
+            ['env', *shlex.split(command)], cwd=exploration.ROOT, stdin=subprocess.DEVNULL,
             stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, 'BLOCKATTACH_TEST_LIMIT': str(limit * 3 // 4)})
     ended = 0
@@ -190,7 +189,7 @@ def _take_too_long(_number: int, _frame: object) -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None,
-         layers: Sequence[explore_units.Layer] = explore_units.LAYERS,
+         layers: Sequence[exploration.Layer] = exploration.LAYERS,
          place: pathlib.Path = PLACE, limit: int = LIMIT_SECONDS) -> int:
     """Run the units, and return 1 if there are findings."""
     by_name = {layer.name: layer for layer in layers}
@@ -216,9 +215,9 @@ def main(arguments: Sequence[str] | None = None,
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        explorer.play(explore_units.units(chosen, seed), asked.minutes)
+        explorer.play(exploration.units(chosen, seed), asked.minutes)
     except Interrupted:
         _end_descendants()
         print('Interrupted')
-    print('', *explore_units.table(explorer.known, explorer.played, explorer.finds), sep='\n')
+    print('', *exploration.table(explorer.known, explorer.played, explorer.finds), sep='\n')
     return 1 if explorer.finds else 0

@@ -1,4 +1,4 @@
-# Shell functions that prepare a machine for blockattach; sourced by the scripts beside this file.
+# Shell functions that prepare a machine for blockattach; sourced by the commands in tools.
 #
 #   ensure_system_packages [PROFILE...]   the packages of bindep.txt that apply
 #   ensure_venv [REQUIREMENTS...]         .venv with the package (editable) and what it needs
@@ -8,7 +8,7 @@
 #
 # Each does nothing when nothing is missing. They say what they do on standard error, in a line.
 
-BLOCKATTACH_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BLOCKATTACH_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BLOCKATTACH_VENV=$BLOCKATTACH_ROOT/.venv
 
 say() {

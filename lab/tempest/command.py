@@ -20,12 +20,11 @@ import subunit
 import tempest
 import testtools
 
-import tempest_options
+from lab.tempest import options as tempest_options
 
-TOOLS = pathlib.Path(__file__).resolve().parent
 TESTS = r'^(tempest\.api\.volume|cinder_tempest_plugin)\.'
 WORKERS = 2
-SKIPS = TOOLS / 'tempest_skips.txt'
+SKIPS = pathlib.Path(__file__).with_name('skips.txt')
 CONFIGURATION = 'tempest.conf'
 IMAGE = 'blockattach-tempest'
 IMAGE_BYTES = 1 << 20

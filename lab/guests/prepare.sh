@@ -1,5 +1,5 @@
 # Shell functions for the scripts of the lab; sourced.
-. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../environment.sh"
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../tools/support/environment.sh"
 
 # What a machine needs for guests; says what is missing.
 prepare_machine() {
@@ -8,7 +8,7 @@ prepare_machine() {
         return 1
     fi
     ensure_system_packages lab || return 1
-    if ! "$BLOCKATTACH_ROOT/tools/lab/enclose" true; then
+    if ! "$BLOCKATTACH_ROOT/lab/guests/enclose" true; then
         say "The lab needs a machine that lets root make namespaces."
         return 1
     fi

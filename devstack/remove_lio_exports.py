@@ -1,6 +1,6 @@
 """Remove the LIO exports of the backends of a configuration, so that their volumes can be deleted.
 
-    python tools/remove_lio_exports.py --config-file FILE
+    python devstack/remove_lio_exports.py --config-file FILE
 
 The command is meant for a machine whose volumes are about to be deleted. It ends the sessions of
 hosts. The volume service must not be running, because it would export the volumes again. The
@@ -20,7 +20,7 @@ from blockattach.storage.privileged import context
 from blockattach.storage.privileged import lio_tree
 from blockattach.wiring import options
 
-NAME = 'tools/remove_lio_exports.py'
+NAME = 'devstack/remove_lio_exports.py'
 
 
 def main() -> int:

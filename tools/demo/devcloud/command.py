@@ -16,20 +16,20 @@ import sqlalchemy as sa
 from keystoneauth1 import exceptions as keystone_errors
 from openstack import exceptions as openstack_errors
 
-import devcloud_identity as identities
-import devcloud_processes as processes
-import devcloud_record as records
-import devcloud_servers as foundation
-import devcloud_services as services
-import volume_types
 from blockattach.cmd import process as commands
 from blockattach.platform import clock as clocks
 from blockattach.tests.fixtures import servers
+from demo.devcloud import identity as identities
+from demo.devcloud import processes as processes
+from demo.devcloud import record as records
+from demo.devcloud import servers as foundation
+from demo.devcloud import services as services
+from demo.devcloud import volume_types
 
 SECONDS_TO_BE_UP = 180.0
 SYNC_SECONDS = 300.0
 BETWEEN_LOOKS = 0.2
-STATE_DIR = pathlib.Path(__file__).resolve().parents[1] / '.devcloud'
+STATE_DIR = pathlib.Path(__file__).resolve().parents[3] / '.devcloud'
 OPENRC = 'openrc'
 MEMBER_OPENRC = 'demo-openrc'
 COLUMNS = ('PROCESS', 'PID', 'ADDRESS', 'STATE', 'HEALTH', 'SINCE (UTC)')
@@ -371,7 +371,3 @@ def main() -> int:
         print('Interrupted', file=sys.stderr)
         return 130
     return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

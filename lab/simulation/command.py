@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Simulate the whole service under a virtual clock, and check its invariants.
 
 The simulation combines random requests of many clients with random faults. Processes crash at any

@@ -1,0 +1,1 @@
+"""Clouds to try out on one machine: `tools/devcloud` and `tools/quickstart`."""

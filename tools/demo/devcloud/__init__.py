@@ -1,0 +1,1 @@
+"""Cloud for development. Run by `tools/devcloud`."""

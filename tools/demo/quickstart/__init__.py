@@ -1,0 +1,1 @@
+"""Demonstrations of the service. Run by `tools/quickstart`."""
