@@ -66,10 +66,10 @@ def build_project_check(
     """
     if settings.auth_strategy is not Strategy.KEYSTONE:
         return lambda caller, project_id: None
-    from blockattach.platform.http import projects
+    from blockattach.platform.http import keystone
 
     register_keystone(conf)
-    return projects.checked(conf)
+    return keystone.project_check(conf)
 
 
 def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,

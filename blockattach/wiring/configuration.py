@@ -17,7 +17,6 @@ from blockattach.platform.conf import account
 from blockattach.platform.conf import core as core_conf
 from blockattach.platform.conf import failpoints as failpoints_conf
 from blockattach.platform.conf import locations
-from blockattach.platform.conf import permissions
 from blockattach.platform.rpc import transport
 from blockattach.wiring import options
 
@@ -193,4 +192,4 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
     if not os.access(core.state_path, os.W_OK | os.X_OK):
         raise errors.ConfigurationError(
             reason=f'cannot write to the state directory {core.state_path}')
-    permissions.check_private(core.state_path)
+    locations.check_private(core.state_path)

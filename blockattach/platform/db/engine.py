@@ -26,11 +26,19 @@ from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform.db import sqlite
 from blockattach.platform.db import statements
-from blockattach.platform.db import write_refusals
 from blockattach.platform.telemetry import acts
 
 LOG = oslo_log.getLogger(__name__)
 
+_SQLITE = ('database or disk is full', 'attempt to write a readonly database')
+_MYSQL = {
+    1021: 'ER_DISK_FULL',
+    1114: 'ER_RECORD_FILE_FULL',
+    1290: 'ER_OPTION_PREVENTS_STATEMENT',
+    1792: 'ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION',
+    1836: 'ER_READ_ONLY_MODE',
+}
+_POSTGRESQL = {'25006': 'read_only_sql_transaction', '53100': 'disk_full'}
 _NOT_SERIALISED = '40001'
 _GONE = ('Cannot write to the database: the database file was removed or replaced. Restart the '
          'service.')
@@ -58,6 +66,20 @@ VERBS: list[str] = []
 
 _P = ParamSpec('_P')
 _R = TypeVar('_R')
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return True if an error, or an error it wraps, is a rejected write. Nothing was written."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, 'pgcode', None) in _POSTGRESQL:
+            return True
+        if type(cause).__module__ == 'sqlite3':
+            return any(text in str(cause) for text in _SQLITE)
+        if cause.args and isinstance(cause.args[0], int) and cause.args[0] in _MYSQL:
+            return True
+        cause = getattr(cause, 'inner_exception', None) or getattr(cause, 'orig', None)
+    return False
 
 
 class Database:
@@ -220,7 +242,7 @@ class Database:
             with self.telemetry.transaction('write'):
                 yield
         except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
-            if not write_refusals.is_refusal(exc):
+            if not _is_refusal(exc):
                 raise
             self._refuses = True
             raise errors.DatabaseNotWritable() from exc

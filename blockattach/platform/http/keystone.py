@@ -4,20 +4,29 @@
 token and the dispatcher builds the error response.
 """
 import importlib.util
+from collections.abc import Callable
 from typing import Any
+from urllib import parse
 
 import webob
 from keystoneauth1 import exceptions as keystone_errors
 from keystoneauth1 import loading
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
 from keystonemiddleware import auth_token
 from keystonemiddleware import exceptions as middleware_errors
 from oslo_config import cfg
+from oslo_log import log as oslo_log
 
+from blockattach.platform import context
 from blockattach.platform import errors
+from blockattach.platform import log
 from blockattach.platform.conf import api as api_conf
 from blockattach.platform.conf import locations
 from blockattach.platform.http import auth
 from blockattach.platform.http import middleware
+
+LOG = oslo_log.getLogger(__name__)
 
 GROUP = api_conf.KEYSTONE_GROUP
 
@@ -31,6 +40,8 @@ _AWAY = (keystone_errors.ConnectFailure, keystone_errors.DiscoveryFailure,
          keystone_errors.RequestTimeout, auth_token.ServiceError)
 _UNUSABLE = (keystone_errors.AuthPluginException, middleware_errors.ConfigurationError, OSError,
              ValueError)
+ProjectCheck = Callable[[context.RequestContext, str], None]
+"""Callback that raises ProjectNotFound if no project with that id is visible to the caller."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -58,7 +69,7 @@ def section_of(conf: cfg.ConfigOpts) -> str:
     return str(conf[GROUP].auth_section or GROUP)
 
 
-def url_of(conf: cfg.ConfigOpts) -> str:
+def _url_of(conf: cfg.ConfigOpts) -> str:
     """Return the URL of Keystone from the credentials of this service (``auth_url``).
 
     :param conf: with the options of `register`
@@ -98,7 +109,7 @@ class _TokenMiddleware(auth_token.AuthProtocol):
 
     def __init__(self, application: middleware.Wsgi, conf: cfg.ConfigOpts) -> None:
         _check_cache(conf)
-        internal = url_of(conf)
+        internal = _url_of(conf)
         try:
             super().__init__(application, {
                 'oslo_config_config': conf, 'delay_auth_decision': True,
@@ -141,3 +152,46 @@ def _check_cache(conf: cfg.ConfigOpts) -> None:
         if importlib.util.find_spec(module) is None:
             raise errors.ConfigurationError(
                 reason=f'cannot use memcached: the Python package {package} is not installed')
+
+
+def project_check(conf: cfg.ConfigOpts) -> ProjectCheck:
+    """Return a check that asks the Keystone that authenticates callers.
+
+    No connection is opened before the first check.
+
+    :param conf: with the options of `keystone.register`
+    :raises ConfigurationError: the options do not contain the URL of Keystone
+    """
+    group = conf[GROUP]
+    base = _url_of(conf).rstrip('/').removesuffix('/v3')
+    connections = session.Session(
+        timeout=group.http_connect_timeout, redirect=False,
+        verify=False if group.insecure else group.cafile or True,
+        cert=(group.certfile, group.keyfile) if group.certfile else None)
+
+    def check(caller: context.RequestContext, project_id: str) -> None:
+        """Return if the project exists.
+
+        :raises ProjectNotFound: Keystone has no project with this id
+        :raises NotAuthorized: the caller may not look up projects in Keystone
+        :raises IdentityUnavailable: the request to Keystone failed
+        """
+        try:
+            status = connections.get(
+                f'{base}/v3/projects/{parse.quote(project_id, safe="")}', raise_exc=False,
+                auth=token_endpoint.Token(base, caller.auth_token)).status_code
+        except keystone_errors.ClientException as failure:
+            LOG.warning('Failed to look up project in Keystone: %s%s', failure,
+                        log.fields(project_id=project_id))
+            raise errors.IdentityUnavailable from failure
+        if status == 404:
+            raise errors.ProjectNotFound(project_id=project_id)
+        if status in (401, 403):
+            raise errors.NotAuthorized('Keystone does not allow the caller to look up the '
+                                       'project.')
+        if status != 200:
+            LOG.warning('Failed to look up project in Keystone: status %d%s', status,
+                        log.fields(project_id=project_id))
+            raise errors.IdentityUnavailable
+
+    return check

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from blockattach.platform import errors
 from blockattach.platform.conf import changing
-from blockattach.platform.conf import permissions
+from blockattach.platform.conf import locations
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.secrets import key_file
 
@@ -31,7 +31,7 @@ class KeyFile:
         self._prefix = topic_prefix
         try:
             key_file.make(path, _new_key)
-            permissions.check_private(path)
+            locations.check_private(path)
         except OSError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot use {path}: {exc.strerror or exc}') from exc

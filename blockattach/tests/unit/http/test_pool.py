@@ -2,7 +2,7 @@
 import threading
 import unittest
 
-from blockattach.platform.webserver import pool
+from blockattach.platform.webserver import server
 from blockattach.tests.fixtures import polling
 
 SECONDS = polling.LIMIT
@@ -15,7 +15,7 @@ class PoolTest(unittest.TestCase):
         super().setUp()
         self.story = []
         self.held = {}
-        self.pool = pool.Pool('test', 2, 3, self.do)
+        self.pool = server.Pool('test', 2, 3, self.do)
         self.addCleanup(self.end)
 
     def end(self):
@@ -76,7 +76,7 @@ class PoolTest(unittest.TestCase):
         self.assertEqual([], self.pool.late(99.0))
 
     def test_thread_survives_failed_work(self):
-        with self.assertLogs('blockattach.platform.webserver.pool', 'ERROR'):
+        with self.assertLogs('blockattach.platform.webserver.server', 'ERROR'):
             self.put('fails')
             self.release('fails')
             self.wait_for_use(0, 0)
@@ -91,7 +91,7 @@ class PoolTest(unittest.TestCase):
 
     def test_concurrent_puts_all_run(self):
         done = []
-        made = pool.Pool('many', 4, 1000, done.append)
+        made = server.Pool('many', 4, 1000, done.append)
         coming = [threading.Thread(target=lambda part=part: [made.put(one, 0.0) for one in part])
                   for part in (range(100), range(100, 200), range(200, 300))]
         for thread in coming:

@@ -9,7 +9,6 @@ from oslo_config import cfg
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform.http import keystone
-from blockattach.platform.http import projects
 
 PROJECT = 'shop/a?b'
 
@@ -50,7 +49,7 @@ class ProjectsTest(unittest.TestCase):
             conf = cfg.ConfigOpts()
             conf(['--config-file', file.name])
             keystone.register(conf)
-        projects.checked(conf)(self.caller, PROJECT)
+        keystone.project_check(conf)(self.caller, PROJECT)
 
     def test_project_requested_with_token_of_caller(self):
         for tail in ('', '/', '/v3', '/v3/'):
