@@ -1,17 +1,17 @@
 """``blockattach-manage compute_db``: the schema of the compute API's database."""
 from oslo_config import cfg
 
-from blockattach.compute.store import schema
+from blockattach.compute.store import models
 from blockattach.wiring import compute_store
 
 
 def sync(conf: cfg.ConfigOpts) -> None:
     """Upgrade the schema to this release."""
     with compute_store.opened(conf) as engine:
-        schema.MIGRATIONS.upgrade(engine)
+        models.MIGRATIONS.upgrade(engine)
 
 
 def version(conf: cfg.ConfigOpts) -> None:
     """Print the current revision of the schema."""
     with compute_store.opened(conf) as engine:
-        print(schema.MIGRATIONS.version(engine))
+        print(models.MIGRATIONS.version(engine))

@@ -117,7 +117,7 @@ class AgentInterface(contract.Interface):
     @abc.abstractmethod
     def fenced(self, ctxt: context.RequestContext, server_id: str, generation: int, name: str,
                arguments: Sequence[Any]) -> Any:
-        """Run another method under a lease on a server (`blockattach.compute.fencing`).
+        """Run another method under a lease on a server (`blockattach.compute.agent.Fence`).
 
         Operations under older leases on the server have ended before the method runs.
 

@@ -1,13 +1,70 @@
 """Notifications that an act on a server has begun, ended or failed, without secrets."""
 from collections.abc import Iterable
+from typing import Self
+
+from oslo_versionedobjects import base as ovo_base
+from oslo_versionedobjects import fields
 
 from blockattach.compute import lifecycle
-from blockattach.compute import payloads
 from blockattach.compute import records
 from blockattach.platform import context
 from blockattach.platform.rpc import notifications
+from blockattach.platform.rpc import versioned_objects
+from blockattach.storage.domain import connection
 
 START, END, ERROR = 'start', 'end', 'error'
+
+
+@ovo_base.VersionedObjectRegistry.register
+class BlockDevicePayload(versioned_objects.BlockattachObject):
+    """Volume of a server in a notification."""
+
+    VERSION = '1.0'
+
+    fields = {
+        'volume_id': fields.StringField(),
+        'device_name': fields.StringField(),
+        'boot_index': fields.IntegerField(nullable=True),
+        'tag': fields.StringField(nullable=True),
+        'delete_on_termination': fields.BooleanField(),
+        'attach_mode': fields.EnumField(tuple(mode.value for mode in connection.AccessMode)),
+    }
+
+    @classmethod
+    def from_record(cls, device: records.BlockDevice) -> Self:
+        """Return the payload of a volume of a server."""
+        return cls.of(device, device_name=device.device, attach_mode=device.mode.value)
+
+
+@ovo_base.VersionedObjectRegistry.register
+class ServerActPayload(versioned_objects.BlockattachObject):
+    """Server with its volumes in a phase of an action.
+
+    ``fault`` is the reason why the action failed.
+    """
+
+    VERSION = '1.0'
+
+    fields = {
+        'uuid': fields.StringField(),
+        'tenant_id': fields.StringField(),
+        'user_id': fields.StringField(),
+        'display_name': fields.StringField(),
+        'host': fields.StringField(nullable=True),
+        'state': fields.StringField(),
+        'task_state': fields.StringField(nullable=True),
+        'fault': fields.StringField(nullable=True),
+        'block_devices': fields.ListOfObjectsField('BlockDevicePayload'),
+    }
+
+    @classmethod
+    def from_record(cls, server: records.Server, devices: Iterable[records.BlockDevice],
+                    fault: str | None) -> Self:
+        """Return the payload of a server."""
+        return cls.of(
+            server, uuid=server.id, tenant_id=server.project_id, display_name=server.name,
+            state=server.vm_state.value, fault=fault,
+            block_devices=[BlockDevicePayload.from_record(device) for device in devices])
 
 
 class ServerNotifications:
@@ -34,4 +91,4 @@ class ServerNotifications:
         """
         self._notifier.emit(
             caller, f'instance.{lifecycle.VERBS[verb].event}.{phase}',
-            payloads.ServerActPayload.from_record(server, devices, fault).to_body())
+            ServerActPayload.from_record(server, devices, fault).to_body())

@@ -29,7 +29,7 @@ class Server:
         state in ``old_state``
     :ivar metadata: metadata items set by clients
     :ivar fault: reason of the error or of the undone act, or None
-    :ivar generation: number of the newest lease (`blockattach.compute.fencing`)
+    :ivar generation: number of the newest lease (`blockattach.compute.agent.Fence`)
     """
 
     id: str

@@ -10,7 +10,6 @@ from oslo_config import cfg
 
 from blockattach.compute import agent
 from blockattach.compute import conf as compute_conf
-from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base as hosts
 from blockattach.compute.hosts import fake
@@ -39,7 +38,7 @@ def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name
     """
     settings = compute_conf.settings(conf)
     leases = None if settings.kind == 'fake' else f'{_folder(conf, name)}.leases.json'
-    endpoint = agent.AgentEndpoint(host, executor, fencing.Fence(leases))
+    endpoint = agent.AgentEndpoint(host, executor, agent.Fence(leases))
     return Agent(bus.server(endpoint, name),
                  agent.Reporter(name, settings.kind, endpoint.reported, interface.conductor(bus),
                                 settings.agent_version))

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from blockattach.compute import conf as compute_conf
-from blockattach.compute.store import schema
+from blockattach.compute.store import models
 from blockattach.compute.store import store
 from blockattach.platform import clock as clocks
 from blockattach.platform.conf import core as core_conf
@@ -39,7 +39,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     """
     if compute_conf.settings(conf).connection:
         with opened(conf) as engine:
-            schema.MIGRATIONS.check(engine)
+            models.MIGRATIONS.check(engine)
 
 
 def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
@@ -51,7 +51,7 @@ def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
     """
     settings = compute_conf.settings(conf)
     with opened(conf) as engine:
-        if not settings.connection and schema.MIGRATIONS.version(engine).expand is None:
-            schema.MIGRATIONS.upgrade(engine)
-        schema.MIGRATIONS.check(engine)
+        if not settings.connection and models.MIGRATIONS.version(engine).expand is None:
+            models.MIGRATIONS.upgrade(engine)
+        models.MIGRATIONS.check(engine)
         return store.Store(engine, clock, settings.down_seconds)

@@ -7,12 +7,12 @@ _FENCING = 'blockattach.tests.unit.compute.test_fencing.FencingTest'
 
 BUGS = (
     # Processes that hang.
-    Bug('an_older_lease_is_obeyed', 'compute/fencing.py',
+    Bug('an_older_lease_is_obeyed', 'compute/agent.py',
         '            if generation < newest:\n',
         '            if generation < _FIRST:\n',
         'a host does not what a process asks for whose act another has taken over', 'P4',
         f'{_FENCING}.test_call_with_older_generation_refused'),
-    Bug('leases_are_forgotten', 'compute/fencing.py',
+    Bug('leases_are_forgotten', 'compute/agent.py',
         '        self._kept: dict[str, int] = {} if path is None else files.read(path) or {}\n',
         '        self._kept: dict[str, int] = {}\n',
         'an agent that is started anew knows the leases of its servers', 'P4',

@@ -5,7 +5,6 @@ from typing import Any
 from blockattach.compute import errors
 from blockattach.compute import policy as policies
 from blockattach.compute import records
-from blockattach.compute.api import pages
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
@@ -26,8 +25,8 @@ def index(services: compute_services.ComputeServices, call: operation.Call) -> d
         raise errors.ServerRequestInvalid(reason=(
             'The value of changes-since must be less than or equal to changes-before.'))
     found = services.database.actions(call.target.id, instance_actions.Wanted(
-        before=_marked(services, call), since=since, until=until, limit=pages.limit(call) + 1))
-    return pages.page(call, 'instanceActions', [views.action(call, one) for one in found],
+        before=_marked(services, call), since=since, until=until, limit=views.page_size(call) + 1))
+    return views.page(call, 'instanceActions', [views.action(call, one) for one in found],
                       'request_id', 'links')
 
 

@@ -12,7 +12,6 @@ from blockattach.compute import policy as policies
 from blockattach.compute import records
 from blockattach.compute.api import devices
 from blockattach.compute.api import metadata
-from blockattach.compute.api import pages
 from blockattach.compute.api import services as compute_services
 from blockattach.compute.api import versions
 from blockattach.compute.api import views
@@ -128,11 +127,11 @@ def _found(services: compute_services.ComputeServices,
         if marker not in ids:
             raise errors.ServerRequestInvalid(reason=f'marker [{marker}] not found')
         kept = kept[ids.index(marker) + 1:]
-    return kept[:pages.limit(call) + 1]
+    return kept[:views.page_size(call) + 1]
 
 
 def _page(call: operation.Call, shown: list[dict[str, Any]]) -> dict[str, Any]:
-    return pages.page(call, 'servers', shown, 'id', 'servers_links')
+    return views.page(call, 'servers', shown, 'id', 'servers_links')
 
 
 def _flavor(services: compute_services.ComputeServices, ref: Any) -> records.Flavor:

@@ -3,8 +3,10 @@ import datetime
 import hashlib
 import uuid
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
+from blockattach.compute import errors
 from blockattach.compute import lifecycle
 from blockattach.compute import policy as policies
 from blockattach.compute import records
@@ -31,6 +33,7 @@ _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
 """Fields with a constant value that clients expect, each with the microversion that added it."""
 BINARY = 'nova-compute'
 """Binary name of agents in the API."""
+_MOST = 1000
 
 
 def time(value: datetime.datetime | None) -> str | None:
@@ -201,3 +204,29 @@ def event(services: compute_services.ComputeServices, call: operation.Call,
         shown['details'] = entry.fault and compute_services.reason(
             services, call, server, entry.fault)
     return shown
+
+
+def page_size(call: operation.Call) -> int:
+    """Return the page size of a request, at most 1000.
+
+    :raises ServerRequestInvalid: the query parameter ``limit`` is not a number
+    """
+    text = call.query.get('limit', str(_MOST))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise errors.ServerRequestInvalid(reason='limit param must be an integer')
+    return min(int(text) or _MOST, _MOST)
+
+
+def page(call: operation.Call, key: str, shown: Sequence[dict[str, Any]], marker: str,
+         links: str) -> dict[str, Any]:
+    """Return the body of a page, with a link to the next page if there is one.
+
+    :param shown: items of the page, and one more if there is a next page
+    :param marker: key of an item whose value is the marker of the next page
+    :param links: key of the link in the body
+    """
+    most = page_size(call)
+    found: dict[str, Any] = {key: shown[:most]}
+    if len(shown) > most:
+        found[links] = [{'rel': 'next', 'href': call.next_link(shown[most - 1][marker])}]
+    return found

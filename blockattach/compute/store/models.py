@@ -1,11 +1,17 @@
 """Tables of the compute service, in a database of its own or beside other tables."""
 import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
+from blockattach.compute import lifecycle
 from blockattach.compute import records
+from blockattach.platform.db import migrations
+from blockattach.storage.domain import connection
 
 metadata = sa.MetaData()
 
@@ -13,6 +19,10 @@ _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 _Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 _NAME = 255
+MIGRATIONS = migrations.Migrations(
+    pathlib.Path(__file__).parent / 'migrations', 'compute_alembic_version',
+    'blockattach-manage compute_db sync', metadata,
+    last_development=migrations.Version('0002', None))
 
 
 class _Flavor(sa.TypeDecorator[records.Flavor]):
@@ -121,3 +131,30 @@ agents = sa.Table(
     sa.Column('version', sa.String(16), nullable=False),
     sa.Column('reported_at', _Timestamp, nullable=False),
     **_OPTIONS)
+
+
+def row(record: Any) -> dict[str, Any]:
+    """Return the column values of a record."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def values(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return the values of a row by column name."""
+    return dict(row._mapping)
+
+
+def server_of(row: sa.Row[Any]) -> records.Server:
+    """Return the server of a row."""
+    return records.Server(**{**values(row), 'vm_state': lifecycle.VmState(row.vm_state)})
+
+
+def device_of(row: sa.Row[Any]) -> records.BlockDevice:
+    """Return the block device of a row."""
+    return records.BlockDevice(**{**values(row), 'mode': connection.AccessMode(row.mode)})
+
+
+def act_of(row: sa.Row[Any], lease: str, generation: int) -> records.Act:
+    """Return the act of a row, with the lease on the act and the generation of its server."""
+    arguments: Mapping[str, Any] = json.loads(row.arguments)
+    return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
+                       row.finishing, lease, generation)

@@ -22,7 +22,6 @@ from blockattach.compute import records
 from blockattach.compute.store import agents
 from blockattach.compute.store import instance_actions
 from blockattach.compute.store import models
-from blockattach.compute.store import rows
 from blockattach.platform import clock as clocks
 from blockattach.platform.db import clock as db_clock
 from blockattach.platform.db import engine
@@ -80,9 +79,9 @@ class Store:
     def create(self, drafts: Collection[tuple[records.Server, Iterable[records.BlockDevice]]],
                act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
         """Insert servers with their volumes, and begin an act like the given one for each."""
-        written = [rows.row(device) for _, devices in drafts for device in devices]
+        written = [models.row(device) for _, devices in drafts for device in devices]
         with self._transaction() as connected:
-            connected.execute(_servers.insert(), [rows.row(server) for server, _ in drafts])
+            connected.execute(_servers.insert(), [models.row(server) for server, _ in drafts])
             if written:
                 connected.execute(_devices.insert(), written)
             return self._begin(connected, act, [server.id for server, _ in drafts], owner,
@@ -94,7 +93,7 @@ class Store:
         :raises ServerNotFound: the server does not exist
         """
         with self._engine.connect() as connected:
-            return rows.server_of(self._get(connected, server_id))
+            return models.server_of(self._get(connected, server_id))
 
     def servers(self, project_id: str | None, host: str | None = None,
                 reservation_id: str | None = None,
@@ -112,7 +111,7 @@ class Store:
         if ids is not None:
             query = query.where(_servers.c.id.in_(list(ids)))
         with self._engine.connect() as connected:
-            return [rows.server_of(row) for row in connected.execute(query)]
+            return [models.server_of(row) for row in connected.execute(query)]
 
     def load(self) -> dict[str, int]:
         """Return the number of servers on each host. Hosts without servers are omitted."""
@@ -127,7 +126,7 @@ class Store:
         query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
         with self._engine.connect() as connected:
             for row in connected.execute(query):
-                found[row.server_id].append(rows.device_of(row))
+                found[row.server_id].append(models.device_of(row))
         for devices in found.values():
             devices.sort(key=lambda one: (one.boot_index != 0, len(one.device), one.device))
         return found
@@ -170,7 +169,7 @@ class Store:
         with self._transaction() as connected:
             # The write locks the row, so that no other change comes between.
             self._touch(connected, server_id)
-            changed = change(rows.server_of(self._get(connected, server_id)).metadata)
+            changed = change(models.server_of(self._get(connected, server_id)).metadata)
             connected.execute(_servers.update().where(_servers.c.id == server_id).values(
                 metadata=changed))
             return changed
@@ -222,7 +221,7 @@ class Store:
             with self._transaction() as connected:
                 # The write locks the row, so that two acts cannot begin at once.
                 self._touch(connected, server_id)
-                server = rows.server_of(self._get(connected, server_id))
+                server = models.server_of(self._get(connected, server_id))
                 under_way = connected.execute(sa.select(_acts.c.verb).where(
                     _acts.c.server_id == server_id)).scalars().all()
                 refused = lifecycle.refusal(act.verb, server.vm_state, under_way)
@@ -250,7 +249,7 @@ class Store:
     def _give(connected: sa.Connection, device: records.BlockDevice) -> None:
         taken = connected.execute(sa.select(_devices.c.device).where(
             _devices.c.server_id == device.server_id)).scalars()
-        connected.execute(_devices.insert(), rows.row(dataclasses.replace(
+        connected.execute(_devices.insert(), models.row(dataclasses.replace(
             device, device=device_names.chosen(device.device, taken))))
 
     @staticmethod
@@ -448,7 +447,8 @@ class Store:
             # Lock servers after acts, as in `end`, to avoid deadlocks.
             generations = _next(connected, {row.server_id for row, _ in taken})
         # The server may have been deleted as the act began.
-        return [rows.act_of(row, lease, generations.get(row.server_id, 0)) for row, lease in taken]
+        return [models.act_of(row, lease, generations.get(row.server_id, 0))
+                for row, lease in taken]
 
     def report(self, host: str, kind: str, version: str) -> bool:
         """Record the report of an agent; return True if it was down or unknown until now."""

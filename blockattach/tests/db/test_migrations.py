@@ -5,7 +5,6 @@ import unittest
 from oslo_db import exception as db_exception
 
 from blockattach.compute.store import models as compute_models
-from blockattach.compute.store import schema
 from blockattach.platform import errors
 from blockattach.storage.db import models
 from blockattach.storage.db.schema import migrate
@@ -88,7 +87,7 @@ class MigrationTest(migrating.MigrationTestCase):
 class ComputeMigrationTest(migrating.MigrationTestCase):
     """Migrations of the database of servers of a consumer."""
 
-    MODULE = schema
+    MODULE = compute_models
     METADATA = compute_models.metadata
 
 
@@ -97,8 +96,8 @@ class BothMigrationsTest(base.DatabaseTestCase):
     """Migrations of both schemas in one database."""
 
     def test_migrations_of_two_schemas_independent(self):
-        schema.MIGRATIONS.upgrade(self.database.engine)
-        for module in (migrate, schema):
+        compute_models.MIGRATIONS.upgrade(self.database.engine)
+        for module in (migrate, compute_models):
             self.assertEqual(module.MIGRATIONS.expected(),
                              module.MIGRATIONS.version(self.database.engine))
             module.MIGRATIONS.check(self.database.engine)

@@ -4,7 +4,7 @@ import uuid
 
 from blockattach.compute import lifecycle
 from blockattach.compute import records
-from blockattach.compute.store import schema
+from blockattach.compute.store import models
 from blockattach.compute.store import store
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import clock
@@ -23,7 +23,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        schema.MIGRATIONS.upgrade(self.database.engine)
+        models.MIGRATIONS.upgrade(self.database.engine)
         self.past, self.future = (
             store.Store(self.database.engine, clock.ManualClock(when), DOWN_SECONDS)
             for when in (PAST, FUTURE))

@@ -8,7 +8,7 @@ import ast
 import pathlib
 import unittest
 
-from blockattach.compute.store import schema
+from blockattach.compute.store import models
 from blockattach.storage.db.schema import migrate
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.rules import sources
@@ -108,8 +108,8 @@ class RevisionsTest(unittest.TestCase):
         for migrations, phase, folder in (
                 (migrate.MIGRATIONS, migrate.EXPAND, EXPANDS),
                 (migrate.MIGRATIONS, migrate.CONTRACT, CONTRACTS),
-                (schema.MIGRATIONS, migrate.EXPAND, SERVERS_EXPANDS),
-                (schema.MIGRATIONS, migrate.CONTRACT, SERVERS_CONTRACTS)):
+                (models.MIGRATIONS, migrate.EXPAND, SERVERS_EXPANDS),
+                (models.MIGRATIONS, migrate.CONTRACT, SERVERS_CONTRACTS)):
             mine = {pathlib.Path(module.path).name for module in sources.modules(folder)}
             walked = {pathlib.Path(step.path).name
                       for step in migrations.scripts().walk_revisions()
@@ -117,7 +117,7 @@ class RevisionsTest(unittest.TestCase):
             self.assertEqual(mine - {'__init__.py'}, walked)
 
     def test_expected_heads_known_without_alembic(self):
-        for migrations in (migrate.MIGRATIONS, schema.MIGRATIONS):
+        for migrations in (migrate.MIGRATIONS, models.MIGRATIONS):
             self.assertEqual(set(filter(None, migrations.expected())),
                              set(migrations.scripts().get_heads()))
 

@@ -4,22 +4,131 @@ The operator runs the programs that use the devices. Power states are only recor
 migration is not supported.
 """
 import contextlib
+import dataclasses
 import os
+import re
+import shutil
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from blockattach.compute import errors
+from blockattach.compute import files
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts.local import connectors
 from blockattach.compute.hosts.local import devices
-from blockattach.compute.hosts.local import records
 from blockattach.storage.domain import connection
 
+_FILE = 'server.json'
+_NAME = re.compile('[A-Za-z0-9][A-Za-z0-9_-]*')
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 _STAYS = ('cannot live-migrate servers of a local host, because the agent does not know which '
           'programs use their disks')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Entry:
+    """Disk of a server.
+
+    :ivar link: name of its link, or None if another disk of a copy, its source or its target,
+        has the link
+    :ivar given: False while the disk is being attached or is the source of a finished copy
+    """
+
+    volume_id: str
+    link: str | None
+    mode: connection.AccessMode
+    given: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Record:
+    """Power state and disks of a server."""
+
+    power: base.Power = base.Power.STOPPED
+    entries: Sequence[_Entry] = ()
+
+    def find(self, volume_id: str) -> _Entry | None:
+        """Return the disk of a volume, or None."""
+        return next((one for one in self.entries if one.volume_id == volume_id), None)
+
+    def having(self, *entries: _Entry) -> '_Record':
+        """Return a copy of the record with the entries, replacing those of the same volumes."""
+        ids = {one.volume_id for one in entries}
+        others = [one for one in self.entries if one.volume_id not in ids]
+        return dataclasses.replace(self, entries=(*others, *entries))
+
+    def without(self, volume_id: str) -> '_Record':
+        """Return a copy of the record without the disk of a volume."""
+        return dataclasses.replace(self, entries=tuple(
+            one for one in self.entries if one.volume_id != volume_id))
+
+
+class _Records:
+    """Directory of each server, with its record and a link for each disk."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find(self, server_id: str) -> _Record | None:
+        """Return the record of a server, or None."""
+        found = files.read(os.path.join(self._of(server_id), _FILE))
+        if found is None:
+            return None
+        return _Record(base.Power(found['power']), tuple(
+            _Entry(one['volume_id'], one['link'], connection.AccessMode(one['mode']), one['given'])
+            for one in found['entries']))
+
+    def all(self) -> dict[str, _Record]:
+        """Return the records of all servers, by server id."""
+        with contextlib.suppress(FileNotFoundError):
+            found = {name: self.find(name) for name in os.listdir(self._folder)}
+            return {name: record for name, record in found.items() if record is not None}
+        return {}
+
+    def keep(self, server_id: str, record: _Record) -> None:
+        """Write the record of a server."""
+        os.makedirs(self._of(server_id), mode=0o755, exist_ok=True)
+        files.write(os.path.join(self._of(server_id), _FILE), dataclasses.asdict(record))
+
+    def forget(self, server_id: str) -> None:
+        """Delete the record and the links of a server. A missing server is not an error."""
+        shutil.rmtree(self._of(server_id), ignore_errors=True)
+
+    def link(self, server_id: str, name: str | None, device: str) -> None:
+        """Point a link at a device atomically. Do nothing if the name is None."""
+        if name is None:
+            return
+        path = os.path.join(self._of(server_id), name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f'{path}.new')
+        os.symlink(device, f'{path}.new')
+        os.replace(f'{path}.new', path)
+
+    def unlink(self, server_id: str, name: str | None) -> None:
+        """Delete a link. Do nothing if the name is None or the link is missing."""
+        if name is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._of(server_id), name))
+
+    def _of(self, server_id: str) -> str:
+        if not _NAME.fullmatch(server_id):
+            raise errors.HostRefused(reason=f'invalid server ID {server_id}')
+        return os.path.join(self._folder, server_id)
+
+
+def _link_of(device: str) -> str:
+    """Return the link name of a device, for example ``vdb`` for ``/dev/vdb``.
+
+    :raises HostRefused: the device name is invalid
+    """
+    name = device.removeprefix('/dev/')
+    if not _NAME.fullmatch(name):
+        raise errors.HostRefused(reason=f'invalid device name {device}')
+    return name
 
 
 class LocalHost(base.Host):
@@ -33,7 +142,7 @@ class LocalHost(base.Host):
         self._name = name
         self._connector = connector
         self._user = user
-        self._records = records.Records(os.path.join(os.path.abspath(state_dir), 'servers'))
+        self._records = _Records(os.path.join(os.path.abspath(state_dir), 'servers'))
         self._locks: dict[str, threading.Lock] = {}
 
     def check(self) -> None:
@@ -73,7 +182,7 @@ class LocalHost(base.Host):
     def stop(self, server_id: str) -> None:
         with self._lock(server_id):
             record = self._known(server_id)
-            self._records.keep(server_id, records.Record(_STOPPED, record.entries))
+            self._records.keep(server_id, _Record(_STOPPED, record.entries))
 
     def start(self, guest: base.Guest) -> None:
         """See `base.Host`. Broken connections of the disks are repaired."""
@@ -140,7 +249,7 @@ class LocalHost(base.Host):
     def _run(self, guest: base.Guest) -> None:
         """Connect exactly the disks of the guest and record the server as running."""
         server_id = guest.server_id
-        record = self._records.find(server_id) or records.Record()
+        record = self._records.find(server_id) or _Record()
         self._records.keep(server_id, record)
         wanted = {disk.volume_id for disk in guest.disks}
         for entry in record.entries:
@@ -148,28 +257,28 @@ class LocalHost(base.Host):
                 self._unplug(server_id, entry.volume_id)
         for disk in guest.disks:
             self._plug(server_id, disk)
-        self._records.keep(server_id, records.Record(_RUNNING, self._known(server_id).entries))
+        self._records.keep(server_id, _Record(_RUNNING, self._known(server_id).entries))
 
     def _destroy(self, server_id: str) -> None:
         record = self._records.find(server_id)
         if record is None:
             return
-        self._records.keep(server_id, records.Record(_STOPPED, record.entries))
+        self._records.keep(server_id, _Record(_STOPPED, record.entries))
         for entry in record.entries:
             self._unplug(server_id, entry.volume_id)
         self._records.forget(server_id)
 
     def _plug(self, server_id: str, disk: base.Disk) -> None:
-        record, link = self._known(server_id), records.link_of(disk.device)
+        record, link = self._known(server_id), _link_of(disk.device)
         if any(one.link == link and one.volume_id != disk.volume_id for one in record.entries):
             raise errors.HostRefused(
                 reason=f'device name {link} of server {server_id} is in use by another volume')
-        entry = records.Entry(disk.volume_id, link, disk.mode)
+        entry = _Entry(disk.volume_id, link, disk.mode)
         with self._without_link(server_id, entry):
             self._connect(server_id, entry, disk)
-        self._keep(server_id, records.Entry(disk.volume_id, link, disk.mode, given=True))
+        self._keep(server_id, _Entry(disk.volume_id, link, disk.mode, given=True))
 
-    def _connect(self, server_id: str, entry: records.Entry, disk: base.Disk) -> str:
+    def _connect(self, server_id: str, entry: _Entry, disk: base.Disk) -> str:
         """Connect a disk.
 
         Its record is written first, so that a leftover connection can be found.
@@ -192,7 +301,7 @@ class LocalHost(base.Host):
         self._records.keep(server_id, record.without(volume_id))
 
     @contextlib.contextmanager
-    def _without_link(self, server_id: str, entry: records.Entry) -> Iterator[None]:
+    def _without_link(self, server_id: str, entry: _Entry) -> Iterator[None]:
         """Remove the link of a disk within the block, and restore it at the end.
 
         The link is restored only if the disk is connected. Meanwhile the kernel may reuse the
@@ -206,14 +315,14 @@ class LocalHost(base.Host):
             if path is not None:
                 self._records.link(server_id, entry.link, path)
 
-    def _copy(self, server_id: str, old: records.Entry, disk: base.Disk) -> None:
+    def _copy(self, server_id: str, old: _Entry, disk: base.Disk) -> None:
         """Connect the new disk, copy the old one to it, and move the link to the new device."""
         source = self._connector.path(server_id, old.volume_id)
         if source is None:
             raise errors.HostRefused(reason=f'volume {old.volume_id} is not connected')
         with devices.held(source, server_id, old.volume_id):
             # The link still belongs to the old disk.
-            device = self._connect(server_id, records.Entry(disk.volume_id, None, disk.mode),
+            device = self._connect(server_id, _Entry(disk.volume_id, None, disk.mode),
                                    disk)
             try:
                 with devices.held(device, server_id, disk.volume_id):
@@ -224,14 +333,14 @@ class LocalHost(base.Host):
                     reason=f'cannot copy volume {old.volume_id} to {disk.volume_id}: {exc}'
                 ) from None
             self._records.keep(server_id, self._known(server_id).having(
-                records.Entry(old.volume_id, None, old.mode),
-                records.Entry(disk.volume_id, old.link, disk.mode, given=True)))
+                _Entry(old.volume_id, None, old.mode),
+                _Entry(disk.volume_id, old.link, disk.mode, given=True)))
             self._records.link(server_id, old.link, device)
 
-    def _keep(self, server_id: str, entry: records.Entry) -> None:
+    def _keep(self, server_id: str, entry: _Entry) -> None:
         self._records.keep(server_id, self._known(server_id).having(entry))
 
-    def _known(self, server_id: str) -> records.Record:
+    def _known(self, server_id: str) -> _Record:
         record = self._records.find(server_id)
         if record is None:
             raise errors.HostRefused(reason=f'server {server_id} does not exist on this host')

@@ -1,1 +1,1 @@
-"""Schema revisions of the compute database, applied by `blockattach.compute.store.schema`."""
+"""Schema revisions of the compute database, applied by `blockattach.compute.store.models`."""

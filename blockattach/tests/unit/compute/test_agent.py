@@ -3,7 +3,6 @@ import unittest
 
 from blockattach.compute import agent
 from blockattach.compute import errors
-from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
@@ -36,7 +35,7 @@ class UnforeseenTest(unittest.TestCase):
 
     def raised(self, error):
         endpoint = agent.AgentEndpoint(FailingHost(error), in_process.AtOnce(),
-                                       fencing.Fence(None))
+                                       agent.Fence(None))
         for name, arguments in ARGUMENTS.items():
             with self.subTest(name), self.assertRaises(errors.BlockattachError) as caught:
                 getattr(endpoint, name)(context.admin_context(), *arguments)

@@ -5,7 +5,6 @@ import unittest
 
 from blockattach.compute import agent
 from blockattach.compute import errors
-from blockattach.compute import fencing
 from blockattach.compute import interface
 from blockattach.compute.hosts import base
 from blockattach.compute.hosts import fake
@@ -32,7 +31,7 @@ class FencingTest(unittest.TestCase):
     def start(self):
         """Start an agent process, in place of the previous one if there is one."""
         self.agent = agent.AgentEndpoint(self.host, in_process.AtOnce(),
-                                         fencing.Fence(self.path))
+                                         agent.Fence(self.path))
 
     def ask(self, generation, name, *arguments, server='a'):
         return getattr(interface.by_lease(self.agent, server, generation), name)(

@@ -7,7 +7,7 @@ import unittest
 from oslo_versionedobjects import fixture
 
 from blockattach.compute import lifecycle
-from blockattach.compute import payloads
+from blockattach.compute import notices
 from blockattach.compute import records
 from blockattach.platform.rpc import versioned_objects
 from blockattach.storage import objects
@@ -53,8 +53,8 @@ def every() -> list[versioned_objects.BlockattachObject]:
         attachment.Attachment.from_domain(one, INFO),
         attachment.AttachmentPayload.from_domain(one),
         attachment.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
-        payloads.BlockDevicePayload.from_record(DEVICE),
-        payloads.ServerActPayload.from_record(SERVER, [DEVICE], 'no valid host'),
+        notices.BlockDevicePayload.from_record(DEVICE),
+        notices.ServerActPayload.from_record(SERVER, [DEVICE], 'no valid host'),
         placement.PoolsReport.from_capabilities('h@b', {'p': {'free_capacity_gb': 1.5}}),
         placement.VolumeRequest.from_domain(REQUEST)]
 
@@ -133,7 +133,7 @@ class PayloadTest(unittest.TestCase):
 class ServerPayloadTest(unittest.TestCase):
 
     def test_server_payload_body_has_names_and_versions(self) -> None:
-        body = payloads.ServerActPayload.from_record(SERVER, [DEVICE], None).to_body()
+        body = notices.ServerActPayload.from_record(SERVER, [DEVICE], None).to_body()
         self.assertEqual({
             'blockattach_object.name': 'ServerActPayload', 'blockattach_object.version': '1.0',
             'uuid': samples.SERVER, 'tenant_id': samples.PROJECT, 'user_id': 'u',
@@ -146,7 +146,7 @@ class ServerPayloadTest(unittest.TestCase):
 
     def test_block_device_payload_unknown_mode_rejected(self) -> None:
         with self.assertRaises(ValueError):
-            payloads.BlockDevicePayload(attach_mode='wo')
+            notices.BlockDevicePayload(attach_mode='wo')
 
 
 class VolumeRequestTest(unittest.TestCase):

@@ -65,7 +65,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
         self.assertEqual(newest.interfaces, {
             interface.TOPIC: contract.version(interface) for interface in INTERFACES})
         imported(objects)
-        importlib.import_module('blockattach.compute.payloads')
+        importlib.import_module('blockattach.compute.notices')
         self.assertEqual(newest.objects, {
             name: cls.VERSION for name, cls in versioned_objects.registered().items()})
 
