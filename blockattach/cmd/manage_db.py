@@ -9,8 +9,7 @@ from blockattach.platform import errors
 from blockattach.platform.conf import core
 from blockattach.platform.conf import locations
 from blockattach.storage.db import purging
-from blockattach.storage.db.schema import migrate
-from blockattach.storage.db.schema import online_migrations
+from blockattach.storage.db import schema
 from blockattach.wiring import configuration
 from blockattach.wiring import dependencies
 
@@ -32,10 +31,10 @@ def sync(conf: cfg.ConfigOpts) -> None:
             return
         opened = _open_engine(conf)
         if conf.noun.expand:
-            migrate.expand(opened)
+            schema.expand(opened)
             return
-        migrate.upgrade(opened)
-        if migrate.version(opened) != migrate.expected():
+        schema.upgrade(opened)
+        if schema.version(opened) != schema.expected():
             for hindrance in dependencies.finish_upgrade(conf, dependencies.open_database(conf)):
                 print(f'The schema was expanded but not contracted: {hindrance}.')
 
@@ -46,12 +45,12 @@ def _contract(conf: cfg.ConfigOpts) -> None:
     if hindrances:
         raise errors.ConfigurationError(
             reason=f'cannot contract the database: {"; ".join(hindrances)}')
-    migrate.contract(database.engine)
+    schema.contract(database.engine)
 
 
 def version(conf: cfg.ConfigOpts) -> None:
     """Print the current revisions of the schema."""
-    print(migrate.version(_open_engine(conf)))
+    print(schema.version(_open_engine(conf)))
 
 
 def online_data_migrations(conf: cfg.ConfigOpts) -> int:
@@ -64,7 +63,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     except errors.ConfigurationError as exc:
         return _failed(exc, WRONG_NUMBER)
     try:
-        results = online_migrations.run(dependencies.open_database(conf), most)
+        results = schema.run(dependencies.open_database(conf), most)
     except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
         # With status 1, callers would repeat the command.
         return _failed(exc, FAILED)

@@ -9,10 +9,9 @@ from blockattach.platform import clock
 from blockattach.platform import errors
 from blockattach.platform import secrets
 from blockattach.platform.conf import core as core_conf
+from blockattach.storage.db import schema as db_schema
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.attachments import key_rotation
-from blockattach.storage.db.schema import migrate
-from blockattach.storage.db.schema import online_migrations
 from blockattach.storage.db.services import services as db_services
 from blockattach.wiring import compute_store
 from blockattach.wiring import dependencies
@@ -36,8 +35,8 @@ class Installation(upgradecheck.UpgradeCommands):
         self.conf = conf
         self.core = core_conf.settings(conf)
         self.engine = dependencies.open_engine(conf)
-        self.found = migrate.version(self.engine)
-        self.expected = migrate.expected()
+        self.found = db_schema.version(self.engine)
+        self.expected = db_schema.expected()
         self.database = storage_db.Database(self.engine, secrets.Sealer([]), clock.Clock())
 
     @property
@@ -104,7 +103,7 @@ def rows(at: Installation) -> Result:
     """Check that all rows are in the format of this release."""
     if not at.expanded:
         return _later()
-    left = online_migrations.remaining(at.database)
+    left = db_schema.remaining(at.database)
     listed = ', '.join(f'{number} for {name}' for name, number in left.items())
     return Result(Code.WARNING, f'Rows must be migrated: {listed}. Run blockattach-manage '
                                 'db online_data_migrations.') if left else ok()

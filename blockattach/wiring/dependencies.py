@@ -30,11 +30,10 @@ from blockattach.platform.telemetry import acts
 from blockattach.platform.telemetry import threads as waiting
 from blockattach.storage.conf import control as control_conf
 from blockattach.storage.conf import quota as quota_conf
+from blockattach.storage.db import schema
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import key_rotation
-from blockattach.storage.db.schema import migrate
-from blockattach.storage.db.schema import online_migrations
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.rpc import attachment_notices
 from blockattach.storage.rpc import history
@@ -147,9 +146,9 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
     with locations.named(conf, 'database', 'connection'), databases.usable(conf):
         db_engine = open_engine(conf)
         if upgrade:
-            migrate.upgrade(db_engine)
+            schema.upgrade(db_engine)
         else:
-            migrate.check(db_engine)
+            schema.check(db_engine)
         sealer = open_sealer(conf, core, db_engine, check_sealed)
         database = storage_db.Database(db_engine, sealer, time or clock.Clock(),
                                    quota_conf.settings(conf), telemetry,
@@ -157,7 +156,7 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
                                    conf.database.attachment_history_days)
         if check_sealed:
             _check_sealed(conf, core, database)
-        if upgrade and migrate.version(db_engine) != migrate.expected():
+        if upgrade and schema.version(db_engine) != schema.expected():
             finish_upgrade(conf, database)
     return database
 
@@ -222,7 +221,7 @@ def _key_option(core: core_conf.CoreSettings) -> str:
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
     """Return the reasons why the schema cannot be contracted now, a sentence each."""
-    return online_migrations.hindrances(database, *older(conf))
+    return schema.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
@@ -233,13 +232,13 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[
     :returns: reasons why a step cannot be done, a sentence each; that step and later steps were
         not done
     """
-    behind = online_migrations.behind(database, *older(conf))
+    behind = schema.behind(database, *older(conf))
     if behind:
         return behind
-    online_migrations.run(database)
+    schema.run(database)
     hindrances = contract_hindrances(conf, database)
     if not hindrances:
-        migrate.contract(database.engine)
+        schema.contract(database.engine)
     return hindrances
 
 

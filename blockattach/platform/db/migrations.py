@@ -101,7 +101,7 @@ class Migrations:
     def contract(self, engine: sa.Engine) -> None:
         """Apply the revisions that remove tables and columns of older releases.
 
-        `online_migrations` determines if the contraction is allowed.
+        Online migrations determine if the contraction is allowed.
 
         :raises ConfigurationError: the database is not expanded, or belongs to another release
         """

@@ -20,8 +20,11 @@ from oslo_log import log as oslo_log
 
 from blockattach.platform import log
 from blockattach.platform.db import clock
+from blockattach.storage.db import idempotency
+from blockattach.storage.db import messages
 from blockattach.storage.db import models
 from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import history
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -144,3 +147,10 @@ def _remove(database: storage_db.Database, table: sa.Table, which: sa.ColumnElem
     [key] = table.primary_key.columns
     with database.writer() as connection:
         return connection.execute(table.delete().where(key.in_(chosen), which)).rowcount
+
+
+def purge_expired(database: storage_db.Database) -> None:
+    """Delete expired rows. Any process may do so, and several may at the same time."""
+    messages.purge(database)
+    idempotency.purge(database)
+    history.purge(database)

@@ -10,7 +10,7 @@ from blockattach.platform.conf import service as service_conf
 from blockattach.platform.rpc import serving
 from blockattach.platform.telemetry import threads
 from blockattach.storage.conf import scheduler as scheduler_conf
-from blockattach.storage.db import expired
+from blockattach.storage.db import purging
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.services import services
 from blockattach.storage.scheduler import waiting
@@ -38,7 +38,8 @@ class SchedulerService:
                                           scheduler_settings.waiting_interval, clock, begin)
         self._tasks = (
             self._heartbeat,
-            periodic.Periodic('scheduler-housekeeping', functools.partial(expired.purge, database),
+            periodic.Periodic('scheduler-housekeeping',
+                              functools.partial(purging.purge_expired, database),
                               _HOUSEKEEPING_SECONDS, clock, begin),
             self._waiting)
 

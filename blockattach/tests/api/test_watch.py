@@ -9,8 +9,8 @@ from blockattach.platform.webserver import server
 from blockattach.storage import watching
 from blockattach.storage.api.resources.attachments import watching as rendering
 from blockattach.storage.conf import watch as watch_conf
-from blockattach.storage.db import expired
 from blockattach.storage.db import models
+from blockattach.storage.db import purging
 from blockattach.tests.api import base
 from blockattach.tests.fixtures import http as fixture
 from blockattach.tests.fixtures import make
@@ -195,7 +195,7 @@ class WatchTest(WatchTestCase):
                 created_at=self.http.database.clock.utcnow() - datetime.timedelta(days=31)))
         self.reserve(self.volume())
         stream.take(2)
-        expired.purge(self.http.database)
+        purging.purge_expired(self.http.database)
         again = self.watch(last=old)
         self.assertEqual(['missed', 'ready', 'attachment'],
                          [again.next()[0] for _ in range(3)])

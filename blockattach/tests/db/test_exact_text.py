@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from blockattach.platform.db import paging
 from blockattach.storage import errors
 from blockattach.storage.db import quotas
-from blockattach.storage.db.schema import migrate
+from blockattach.storage.db import schema
 from blockattach.storage.db.types import qos_specs
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import volume_queries
@@ -77,6 +77,6 @@ class CollationTest(base.DatabaseTestCase):
                 "AND (collation_name LIKE '%nopad%' OR collation_name LIKE '%0900%')"))}
 
     def test_upgraded_text_columns_compare_exactly(self):
-        migrate.upgrade(self.database.engine)
+        schema.upgrade(self.database.engine)
         if self.KIND == database.MYSQL:
             self.assertEqual(TEXTS, self.exact())

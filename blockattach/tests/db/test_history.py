@@ -4,8 +4,8 @@ import threading
 
 from blockattach.platform import context
 from blockattach.storage import errors
-from blockattach.storage.db import expired
 from blockattach.storage.db import models
+from blockattach.storage.db import purging
 from blockattach.storage.db.attachments import attachments
 from blockattach.storage.db.attachments import history
 from blockattach.storage.domain import attachment_lifecycle as lifecycle
@@ -110,7 +110,7 @@ class HistoryTest(Case):
             connection.execute(models.attachment_events.update().where(
                 models.attachment_events.c.attachment_id == old.id).values(
                     created_at=self.database.clock.utcnow() - datetime.timedelta(days=31)))
-        expired.purge(self.database)
+        purging.purge_expired(self.database)
         self.assertEqual([0, 6], [len(history.of_attachment(self.database, one.id))
                                   for one in (old, new)])
 
@@ -124,7 +124,7 @@ class OrderTest(Case):
         with self.database.writer() as connection:
             connection.execute(models.attachment_events.update().values(
                 created_at=self.database.clock.utcnow() - datetime.timedelta(days=31)))
-        expired.purge(self.database)
+        purging.purge_expired(self.database)
         self.assertEqual((6, 6), history.positions(self.database))
         self.whole()
         self.assertEqual(list(range(6, 13)), [one.position for one in self.numbered()])

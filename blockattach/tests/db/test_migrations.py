@@ -7,7 +7,7 @@ from oslo_db import exception as db_exception
 from blockattach.compute.store import models as compute_models
 from blockattach.platform import errors
 from blockattach.storage.db import models
-from blockattach.storage.db.schema import migrate
+from blockattach.storage.db import schema
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import volume_queries
@@ -30,9 +30,8 @@ from blockattach.platform.conf import database
 from blockattach.storage.db import storage_db
 from blockattach.platform.db import engine
 from blockattach.platform.db import opening
-from blockattach.storage.db.schema import migrate
 from blockattach.storage.db import models
-from blockattach.storage.db.schema import online_migrations
+from blockattach.storage.db import schema
 
 opened = opening.open_engine(database.DatabaseSettings(sys.argv[1]))
 rows = storage_db.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())
@@ -47,14 +46,14 @@ for name in sys.argv[2:]:
     try:
         if name == 'compare':
             compare()
-        elif name == 'migrate.version':
-            print(*filter(None, migrate.version(opened)))
-        elif name == 'online_migrations.remaining':
-            print(sum(online_migrations.remaining(rows).values()))
-        elif name == 'online_migrations.run':
-            online_migrations.run(rows)
+        elif name == 'version':
+            print(*filter(None, schema.version(opened)))
+        elif name == 'remaining':
+            print(sum(schema.remaining(rows).values()))
+        elif name == 'run':
+            schema.run(rows)
         else:
-            getattr(migrate, name.partition('.')[2])(opened)
+            getattr(schema, name)(opened)
     except (exception.DBError, sa.exc.SQLAlchemyError):
         print('refused')
 """
@@ -62,24 +61,24 @@ for name in sys.argv[2:]:
 
 @base.on_every_database
 class MigrationTest(migrating.MigrationTestCase):
-    MODULE = migrate
+    MODULE = schema
     METADATA = models.metadata
 
     def test_contract_of_empty_database_rejected(self):
         with self.assertRaises(errors.ConfigurationError):
-            migrate.contract(self.database.engine)
-        self.assertEqual((None, None), migrate.version(self.database.engine))
+            schema.contract(self.database.engine)
+        self.assertEqual((None, None), schema.version(self.database.engine))
 
     def test_upgrade_creates_default_volume_type(self):
-        migrate.upgrade(self.database.engine)
+        schema.upgrade(self.database.engine)
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
         self.assertEqual(('Default Volume Type', True, {}),
                          (kind.description, kind.is_public, kind.extra_specs))
 
     def test_second_upgrade_keeps_default_volume_type(self):
-        migrate.upgrade(self.database.engine)
+        schema.upgrade(self.database.engine)
         kind = volume_types.get_by_name(self.database, '__DEFAULT__')
-        migrate.upgrade(self.database.engine)
+        schema.upgrade(self.database.engine)
         self.assertEqual(kind, volume_types.get_by_name(self.database, '__DEFAULT__'))
 
 
@@ -97,7 +96,7 @@ class BothMigrationsTest(base.DatabaseTestCase):
 
     def test_migrations_of_two_schemas_independent(self):
         compute_models.MIGRATIONS.upgrade(self.database.engine)
-        for module in (migrate, compute_models):
+        for module in (schema, compute_models):
             self.assertEqual(module.MIGRATIONS.expected(),
                              module.MIGRATIONS.version(self.database.engine))
             module.MIGRATIONS.check(self.database.engine)
@@ -124,26 +123,26 @@ class NextReleaseTest(NextReleaseTestCase):
 
     def setUp(self):
         super().setUp()
-        migrate.upgrade(self.database.engine)
+        schema.upgrade(self.database.engine)
 
     def test_expand_keeps_rows_of_this_release(self):
         before = make.volume(self.database)
-        self.assertEqual(['1001'], self.done('migrate.expand', 'migrate.version'))
+        self.assertEqual(['1001'], self.done('expand', 'version'))
         self.assertEqual(before, volume_queries.get(self.database, before.id))
         # A process of this release that runs on goes on.
         make.volume(self.database)
-        self.assertEqual(['2'], self.done('online_migrations.remaining'))
-        self.assertRaises(errors.ConfigurationError, migrate.check, self.database.engine)
+        self.assertEqual(['2'], self.done('remaining'))
+        self.assertRaises(errors.ConfigurationError, schema.check, self.database.engine)
 
     def test_contract_refused_until_rows_migrated(self):
         """The database refuses the contraction itself, if nothing has checked before."""
         make.volume(self.database)
-        self.done('migrate.expand')
+        self.done('expand')
         self.assertEqual(['refused', '1001'],
-                         self.done('migrate.contract', 'migrate.version'))
+                         self.done('contract', 'version'))
         self.assertEqual(['0', '1001', 'c1001', 'same'], self.done(
-            'online_migrations.run', 'online_migrations.remaining', 'migrate.contract',
-            'migrate.version', 'compare'))
+            'run', 'remaining', 'contract',
+            'version', 'compare'))
 
 
 @base.on_sqlite_and_servers_in_turn
@@ -151,7 +150,7 @@ class EmptyNextReleaseTest(NextReleaseTestCase):
 
     def test_upgrade_of_empty_database_contracts(self):
         self.assertEqual(['1001', 'c1001', 'same'],
-                         self.done('migrate.upgrade', 'migrate.version', 'compare'))
+                         self.done('upgrade', 'version', 'compare'))
 
 
 @base.on_every_database
@@ -184,7 +183,7 @@ class SqlTest(unittest.TestCase):
                           ('postgresql://somewhere/x', 'WITHOUT TIME ZONE'),
                           ('sqlite://', 'strftime')):
             with self.subTest(url):
-                text = migrate.sql(url)
+                text = schema.sql(url)
                 self.assertIn(word, text)
                 for table in models.metadata.tables:
                     self.assertIn(f'CREATE TABLE {table} (', text)

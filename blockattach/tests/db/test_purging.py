@@ -9,7 +9,6 @@ from blockattach.platform import clock as clocks
 from blockattach.platform import idempotency
 from blockattach.platform.db import engine
 from blockattach.platform.db import paging
-from blockattach.storage.db import expired
 from blockattach.storage.db import idempotency as idempotency_keys
 from blockattach.storage.db import messages
 from blockattach.storage.db import models
@@ -91,7 +90,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual([('attachments', 1), ('volumes', 1), ('volume_types', 1)], self.purge())
         self.assertEqual({'attachment_events': 6, 'pools': 1}, self.more())
         self.assertEqual([], self.purge())
-        expired.purge(self.db)
+        purging.purge_expired(self.db)
         self.assertEqual({'pools': 1}, self.more())
 
     def test_purge_keeps_live_rows(self):

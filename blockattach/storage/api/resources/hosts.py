@@ -6,7 +6,7 @@ from blockattach.platform.http import schema
 from blockattach.storage import errors
 from blockattach.storage.api import answers
 from blockattach.storage.api import services as api_services
-from blockattach.storage.db.services import hosts
+from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services as db_services
 from blockattach.storage.domain import binaries
 from blockattach.storage.policy import services as policies
@@ -34,8 +34,8 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
                                           services.service_down_time).backend
     except errors.ServiceNotFound:
         raise errors.HostNotFound(host=host) from None
-    found = hosts.by_project(services.database, backend)
-    total = hosts.Use()
+    found = pools.use_by_project(services.database, backend)
+    total = pools.ProjectUse()
     for use in found.values():
         total = total.plus(use)
     return {'host': [{'resource': _USE.show(use, host=host, project=project)}

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from blockattach.platform import errors
 from blockattach.storage.db import models
 from blockattach.storage.db import rows
-from blockattach.storage.db.importing import checks
 from blockattach.storage.db.importing import report
 from blockattach.storage.db.importing import source
 from blockattach.storage.domain import cinder_rows
@@ -70,9 +69,9 @@ def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
     specs, refused = _qos_specs(cinder, now)
     # Without this column in the schema, all types are public.
     live = [{'is_public': True, **row} for row in cinder.rows('volume_types')]
-    checked = checks.check('volume_types', live)
+    checked = report.check('volume_types', live)
     ids = {cinder_rows.comparable(row['id']) for row in live}
-    of = {name: checks.check(name, [
+    of = {name: report.check(name, [
         row for row in cinder.rows(name) if cinder_rows.comparable(row['volume_type_id']) in ids
     ]) for name in _OF_TYPES}
     refused += [one for found in (checked, *of.values()) for one in found.findings]
@@ -80,7 +79,7 @@ def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
     types, known = [], {None, *(row['id'] for row in specs)}
     for row in checked.good:
         if row['qos_specs_id'] not in known:
-            refused.append(checks.finding('volume_types', row, 'damaged', _NO_SPECS))
+            refused.append(report.finding('volume_types', row, 'damaged', _NO_SPECS))
         elif row['id'] not in lost:
             types.append(_type(row, now))
     taken = {row['id'] for row in types}
@@ -123,14 +122,14 @@ def _qos_specs(cinder: source.Source, now: datetime.datetime,
     Cinder stores QoS specs as a tree. The root holds the name; the limits and the consumer are
     its leaves.
     """
-    checked = checks.check(_QOS, cinder.rows(_QOS))
+    checked = report.check(_QOS, cinder.rows(_QOS))
     refused, lost = list(checked.findings), checked.owners('specs_id')
     leaves: dict[str, dict[str, str | None]] = {}
     for row in checked.good:
         if row['specs_id'] is not None:
             leaves.setdefault(row['specs_id'], {})[row['key']] = row['value']
     roots = [row for row in checked.good if row['specs_id'] is None and row['id'] not in lost]
-    names = checks.check('qos_names', [{'id': row['id'], 'value': row['value']} for row in roots])
+    names = report.check('qos_names', [{'id': row['id'], 'value': row['value']} for row in roots])
     refused += [one._replace(table=_QOS) for one in names.findings]
     named, made = {row['id'] for row in names.good}, []
     for row in roots:
@@ -138,7 +137,7 @@ def _qos_specs(cinder: source.Source, now: datetime.datetime,
         consumer = specs.pop(_CONSUMER, qos.BACK_END)
         wrong = _wrong_specs(consumer, specs)
         if wrong:
-            refused.append(checks.finding(_QOS, row, 'damaged', wrong))
+            refused.append(report.finding(_QOS, row, 'damaged', wrong))
         elif row['id'] in named:
             made.append({**_dated(row, now), 'id': row['id'], 'name': row['value'],
                          'live_name': row['value'], 'consumer': consumer,
@@ -167,7 +166,7 @@ def _limits(cinder: source.Source, table: str, owner: str, keys: Mapping[str, st
             refused: list[report.Finding]) -> tuple[list[dict[str, Any]], int]:
     """Return the imported limits, and the number of limits that are not imported."""
     found = cinder.rows(table)
-    checked = checks.check(table, [row for row in found if row['resource'] in keys])
+    checked = report.check(table, [row for row in found if row['resource'] in keys])
     refused += checked.findings
     made = [{owner: row[owner], 'resource': keys[row['resource']],
              'hard_limit': row['hard_limit']}

@@ -1,7 +1,13 @@
 """Report of an import."""
 import collections
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
+
+from blockattach.storage.domain import cinder_rows
+
+Rows = list[dict[str, Any]]
 
 
 class Finding(NamedTuple):
@@ -38,3 +44,43 @@ class Report:
     left: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     changed: list[Finding] = dataclasses.field(default_factory=list)
     refused: list[Finding] = dataclasses.field(default_factory=list)
+
+
+class Checked(NamedTuple):
+    """Checked rows of one table.
+
+    :ivar good: valid rows with converted values
+    :ivar bad: invalid rows as read, each with its findings
+    """
+
+    good: Rows
+    bad: list[tuple[dict[str, Any], list[Finding]]]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Findings about all invalid rows."""
+        return [one for _, found in self.bad for one in found]
+
+    def owners(self, column: str) -> set[Any]:
+        """Return the values of this column in the invalid rows: the ids of their owners."""
+        return {cinder_rows.comparable(row.get(column)) for row, _ in self.bad}
+
+
+def check(table: str, rows: Sequence[dict[str, Any]]) -> Checked:
+    """Validate the rows of a table."""
+    checked = Checked([], [])
+    for row, repeated in zip(rows, cinder_rows.duplicates(table, rows), strict=True):
+        taken, wrong = cinder_rows.read(table, row)
+        findings = [finding(table, row, 'damaged', text) for text in wrong]
+        if repeated:
+            findings.append(finding(table, row, 'twice', repeated))
+        if findings:
+            checked.bad.append((row, findings))
+        else:
+            checked.good.append(taken)
+    return checked
+
+
+def finding(table: str, row: cinder_rows.Row, code: str, text: str = '') -> Finding:
+    """Build a finding about a row."""
+    return Finding(code, table, cinder_rows.identity(table, row), text=text)

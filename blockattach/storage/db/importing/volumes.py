@@ -10,7 +10,6 @@ from typing import Any
 
 from blockattach.storage.db.attachments import attachment_values
 from blockattach.storage.db.importing import catalogue
-from blockattach.storage.db.importing import checks
 from blockattach.storage.db.importing import report
 from blockattach.storage.db.importing import source
 from blockattach.storage.db.types import volume_types
@@ -62,7 +61,7 @@ class Reader:
 
         :param into: report to which the findings are added
         """
-        checked = checks.check('volumes', rows)
+        checked = report.check('volumes', rows)
         into.refused += checked.findings
         parts, flaws = self._parts([row['id'] for row in checked.good])
         drafts = []
@@ -77,7 +76,7 @@ class Reader:
         return drafts
 
     def _parts(self, ids: list[str]) -> tuple[
-            dict[str, dict[str, checks.Rows]], dict[str, list[report.Finding]]]:
+            dict[str, dict[str, report.Rows]], dict[str, list[report.Finding]]]:
         """Return the rows that belong to volumes, by table and by volume, and the findings."""
         flaws: dict[str, list[report.Finding]] = collections.defaultdict(list)
         parts = {name: _by(self._checked(name, flaws, volume_id=ids), 'volume_id') for name in (
@@ -95,12 +94,12 @@ class Reader:
 
     def _checked(self, name: str, flaws: dict[str, list[report.Finding]],
                  owners: Mapping[str, Mapping[str, Any]] | None = None,
-                 **of: list[str]) -> checks.Rows:
+                 **of: list[str]) -> report.Rows:
         """Return the valid rows of a table, and add the findings about others by volume.
 
         :param owners: owners of the rows by id; None if the owners are volumes
         """
-        checked = checks.check(name, self._cinder.rows(name, **of))
+        checked = report.check(name, self._cinder.rows(name, **of))
         [column] = of
         for row, found in checked.bad:
             owner = cinder_rows.comparable(row[column])
@@ -113,20 +112,20 @@ class Reader:
         return checked.good
 
     def _drafted(self, row: dict[str, Any],
-                 parts: dict[str, checks.Rows]) -> Draft | list[report.Finding]:
+                 parts: dict[str, report.Rows]) -> Draft | list[report.Finding]:
         try:
             return self._draft(row, parts)
         except Exception as exc:  # noqa: BLE001 - whatever a row holds, the message names it
-            return [checks.finding('volumes', row, 'damaged',
+            return [report.finding('volumes', row, 'damaged',
                                    f'cannot be read ({type(exc).__name__})')]
 
     def _draft(self, row: dict[str, Any],
                parts: dict[str, list[dict[str, Any]]]) -> Draft | list[report.Finding]:
         pool = importing.pool_of(row.get('cluster_name') or row['host'], self._choices)
         kind = self._kinds.get(row['volume_type_id']) if row['volume_type_id'] else self._default
-        refused = [checks.finding('volumes', row, code)
+        refused = [report.finding('volumes', row, code)
                    for code in self._hindrances(row, pool, kind)]
-        refused += [checks.finding('snapshots', one, 'snapshot_in_work')
+        refused += [report.finding('snapshots', one, 'snapshot_in_work')
                     for one in parts['snapshots']
                     if one['status'] not in importing.SNAPSHOT_STATUSES]
         draft = Draft(row['id'], {}, {}, [])
@@ -134,7 +133,7 @@ class Reader:
         if not refused:
             attachments, refused = self._attachments(row, parts, draft)
             if row['status'] in importing.HELD and not (attachments or refused):
-                refused = [checks.finding('volumes', row, 'unknown_holder')]
+                refused = [report.finding('volumes', row, 'unknown_holder')]
         if refused:
             return refused
         assert kind is not None
@@ -182,7 +181,7 @@ class Reader:
             'group_left': row.get('group_id') or row.get('consistencygroup_id'),
             'counted': row.get('use_quota') not in (None, True, 1),
             'default_type': not row['volume_type_id']}
-        draft.changed += [checks.finding('volumes', row, code) for code, is_so in changes.items()
+        draft.changed += [report.finding('volumes', row, code) for code, is_so in changes.items()
                           if is_so]
         return {
             **self._described(row), **volume_types.columns_of(kind),
@@ -231,12 +230,12 @@ class Reader:
                 shared = importing.credential(
                     row['provider_auth'], [read.info for _, read, _ in taken])
             except importing.Refused as exc:
-                return [], [*refused, checks.finding('volumes', row, exc.code, exc.text)]
+                return [], [*refused, report.finding('volumes', row, exc.code, exc.text)]
         plain = not row.get('multiattach')
         if plain and (len(taken) > len(multiattach.SLOTS) or (len(taken) > 1 and (
                 len({read.instance_uuid for _, read, _ in taken}) > 1
                 or taken[0][1].instance_uuid is None))):
-            refused.append(checks.finding('volumes', row, 'many_holders'))
+            refused.append(report.finding('volumes', row, 'many_holders'))
         made = []
         for number, (one, read, what) in enumerate(taken):
             if what.connector is not None and shared is None:
@@ -257,8 +256,8 @@ class Reader:
         """Return a finding about an attachment, which old schemas store in the row of the volume.
         """
         if self._cinder.is_old:
-            return checks.finding('volumes', {'id': row['volume_id']}, code)
-        return checks.finding('volume_attachment', row, code)
+            return report.finding('volumes', {'id': row['volume_id']}, code)
+        return report.finding('volume_attachment', row, code)
 
 
 def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,6 +3,7 @@ import math
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -214,3 +215,38 @@ def _record(row: sa.Row[Any]) -> pools.Pool:
 
 def _or_endless(value: float | None) -> float:
     return math.inf if value is None else value
+
+
+class ProjectUse(NamedTuple):
+    """Number of volumes and of snapshots, with their total sizes in GiB."""
+
+    volumes: int = 0
+    volumes_gb: int = 0
+    snapshots: int = 0
+    snapshots_gb: int = 0
+
+    def plus(self, other: 'ProjectUse') -> 'ProjectUse':
+        """Return the sum of two uses."""
+        return ProjectUse(*map(sum, zip(self, other, strict=True)))
+
+
+def use_by_project(database: storage_db.Database, backend: str) -> dict[str, ProjectUse]:
+    """Return the use of a backend by each project that has a volume or a snapshot there.
+
+    :param backend: ``host@backend``
+    """
+    with database.reader() as connection:
+        volumes = {row.project_id: ProjectUse(row.number, row.size_gb)
+                   for row in connection.execute(_counted(models.volumes, backend))}
+        snapshots = {row.project_id: ProjectUse(0, 0, row.number, row.size_gb)
+                     for row in connection.execute(_counted(models.snapshots, backend))}
+    return {project: volumes.get(project, ProjectUse()).plus(snapshots.get(project, ProjectUse()))
+            for project in sorted(volumes.keys() | snapshots.keys())}
+
+
+def _counted(table: sa.Table, backend: str) -> sa.Select[Any]:
+    return sa.select(
+        table.c.project_id, sa.func.count().label('number'),
+        sa.cast(sa.func.sum(table.c.size_gb), sa.Integer).label('size_gb'),
+    ).where(models.live(table), services.on_host(backend, table.c.pool)).group_by(
+        table.c.project_id)

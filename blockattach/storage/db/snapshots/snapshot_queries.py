@@ -11,7 +11,10 @@ from blockattach.storage import errors
 from blockattach.storage.db import models
 from blockattach.storage.db import rows
 from blockattach.storage.db import storage_db
+from blockattach.storage.db import work
 from blockattach.storage.db.volumes import snapshot_rows
+from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import managing
 from blockattach.storage.domain import records
 from blockattach.storage.domain import snapshots
 
@@ -142,3 +145,19 @@ def _filtered(query: sa.Select[Any], filters: Filters) -> sa.Select[Any]:
             _metadata.c.snapshot_id == _rows.c.id, _metadata.c.key == key,
             _metadata.c.value == value))
     return query
+
+
+def claimed_to_manage(database: storage_db.Database,
+                      held: records.Claim) -> managing.ManagedSnapshot:
+    """Return the snapshot of a manage operation, with its volume.
+
+    :raises StaleGeneration: the owner has lost the claim on the operation
+    """
+    snapshot = claimed(database, held)
+    at_work = work.of_resource(database, held.noun, held.resource_id)
+    if snapshot is None or at_work is None:
+        raise errors.StaleGeneration(noun='snapshot', id=held.resource_id,
+                                     generation=held.generation)
+    return managing.ManagedSnapshot(
+        snapshot, volume_queries.get_bare(database, snapshot.volume_id),
+        at_work.progress['reference'])

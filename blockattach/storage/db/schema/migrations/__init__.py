@@ -1,3 +1,3 @@
 """Schema revisions of the block storage database, applied by
-`blockattach.storage.db.schema.migrate`.
+`blockattach.storage.db.schema`.
 """
