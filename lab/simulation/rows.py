@@ -22,8 +22,8 @@ from blockattach.platform import secrets
 from blockattach.platform.conf import database as database_conf
 from blockattach.platform.db import engine
 from blockattach.platform.db import opening
+from blockattach.storage.db import schema
 from blockattach.storage.db import storage_db
-from blockattach.storage.db.schema import migrate
 from lab.simulation import baton as batons
 from lab.simulation import faults
 from lab.simulation import threads
@@ -136,7 +136,7 @@ def _sqlite(opened: sa.Engine) -> Iterator[sqlite3.Connection]:
 def _template() -> sqlite3.Connection:
     """Tables as the migrations leave them: made once in a process."""
     made = opening.open_engine(database_conf.DatabaseSettings('sqlite://'))
-    migrate.upgrade(made)
+    schema.upgrade(made)
     kept = sqlite3.connect(':memory:', check_same_thread=False)
     with _sqlite(made) as raw:
         raw.backup(kept)

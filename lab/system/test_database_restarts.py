@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from blockattach.platform import clock
 from blockattach.platform import errors
 from blockattach.platform import secrets
+from blockattach.storage.db import schema
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import attachments
-from blockattach.storage.db.schema import migrate
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
@@ -44,7 +44,7 @@ class RestartTest(unittest.TestCase):
             database.open_engine(url.render_as_string(hide_password=False)),
             secrets.Sealer([secrets.new_key()]), self.time)
         self.addCleanup(self.database.close)
-        migrate.upgrade(self.database.engine)
+        schema.upgrade(self.database.engine)
         self.volume = make.volume(self.database, multiattach=True)
 
     def reserve(self):

@@ -125,7 +125,7 @@ def _list(services: api_services.ApiServices, call: operation.Call, noun: str,
     """
     where = place(call, call.query, LISTED_BY_CLUSTER)
     order, page = _order(call), _page(services, call)
-    stored, known = services.managing.lists.stored(call.context, where, noun)
+    stored, known = services.managing.stored(call.context, where, noun)
     for key, direction in reversed(order):
         stored.sort(key=lambda one, key=key: one.name if key == 'reference'  # type: ignore[misc]
                     else one.size_bytes, reverse=direction == paging.DESCENDING)

@@ -1,5 +1,6 @@
 """Manage and unmanage operations, and the lists of manageable volumes and snapshots."""
 from collections.abc import Mapping
+from typing import Any
 from typing import NamedTuple
 
 from oslo_log import log as oslo_log
@@ -8,11 +9,12 @@ from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.storage.control import handoff
-from blockattach.storage.control import manage_lists
 from blockattach.storage.control import places
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db.volumes import managing as db_managing
+from blockattach.storage.db.volumes import stored_names
 from blockattach.storage.db.volumes import unmanaging
+from blockattach.storage.domain import managing
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import records
 
@@ -41,7 +43,6 @@ class ManageControl:
         """
         self._parts = parts
         self._down_after = down_after
-        self.lists = manage_lists.ManageLists(parts, down_after)
 
     def manage(self, caller: context.RequestContext, place: places.Place,
                wish: Wish) -> records.Volume:
@@ -88,3 +89,21 @@ class ManageControl:
             failpoints.point('control.managing.after_unmanage')
             if wanted is not None:
                 handoff.start_work(self._parts, caller, wanted, volume.host)
+
+    def stored(self, caller: context.RequestContext, place: places.Place,
+               noun: str) -> tuple[list[managing.Stored], Mapping[str, str]]:
+        """Return the resources on a backend, and the IDs of the managed ones by name.
+
+        :param noun: ``volume`` or ``snapshot``
+        :raises InvalidInput: the backend does not exist, or is not available
+        """
+        backend = places.backend(self._parts.database, place, self._down_after)
+        found = self._parts.volume_services.on(backend).list_manageable(caller, noun)
+        stored = [managing.Stored(**_fields(one)) for one in found]
+        by_name = managing.ids((one.name for one in stored), noun)
+        living = stored_names.live_ids(self._parts.database, by_name.values(), noun)
+        return stored, {name: one for name, one in by_name.items() if one in living}
+
+
+def _fields(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: item.get(name) for name in ('name', 'size_bytes', 'origin', 'in_use')}

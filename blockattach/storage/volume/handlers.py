@@ -1,19 +1,15 @@
 """List of all handlers of work on a backend, whose methods declare their verbs."""
 from blockattach.storage.volume import extend_work
 from blockattach.storage.volume import image_work
-from blockattach.storage.volume import manage_snapshot_work
 from blockattach.storage.volume import manage_work
 from blockattach.storage.volume import move_work
-from blockattach.storage.volume import revert_work
-from blockattach.storage.volume import server_notices
 from blockattach.storage.volume import snapshot_work
 from blockattach.storage.volume import volume_work
 from blockattach.storage.volume import work_context
 
 HANDLERS: tuple[type, ...] = (
-    volume_work.VolumeWork, extend_work.ExtendWork, server_notices.ServerNotices,
-    snapshot_work.SnapshotWork, revert_work.RevertWork, image_work.ImageWork, move_work.MoveWork,
-    manage_work.ManageWork, manage_snapshot_work.ManageSnapshotWork)
+    volume_work.VolumeWork, extend_work.ExtendWork, snapshot_work.SnapshotWork,
+    image_work.ImageWork, move_work.MoveWork, manage_work.ManageWork)
 
 
 def build(context: work_context.WorkContext) -> list[object]:

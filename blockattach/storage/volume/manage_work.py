@@ -1,9 +1,10 @@
-"""Work on a backend that takes over existing volumes, and releases volumes again."""
+"""Work on a backend that takes over existing volumes and snapshots, and releases volumes again."""
 import dataclasses
 
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
+from blockattach.storage.db.snapshots import snapshot_queries
 from blockattach.storage.db.volumes import managing as db_managing
 from blockattach.storage.db.volumes import stored_names
 from blockattach.storage.db.volumes import volume_queries
@@ -51,6 +52,17 @@ class ManageWork:
             failpoints.point('volume.managing.before_unexport')
             self._backend.target.unexport(volume.id)
             failpoints.point('volume.managing.after_unexport')
+
+    @verbs.work(
+        'snapshot.manage', deadline='create_seconds')
+    def manage_snapshot(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Rename an existing snapshot on the backend to the name of the new snapshot."""
+        with self._leases.alone(claim.resource_id):
+            item = snapshot_queries.claimed_to_manage(self._database, claim)
+            stored_names.check_unknown(self._database, item.reference, 'snapshot')
+            failpoints.point('volume.managing.before_manage_snapshot')
+            self._backend.manage_snapshot(item.reference, item.snapshot, item.volume)
+            failpoints.point('volume.managing.after_manage_snapshot')
 
     def _look(self, name: str) -> int:
         """Return the size of an existing volume in GiB, rounded up.

@@ -1,4 +1,4 @@
-"""Work on a backend that creates and deletes snapshots."""
+"""Work on a backend that creates and deletes snapshots, and reverts volumes to them."""
 import functools
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ class SnapshotWork:
         self._backend = context.backend
         self._leases = context.leases
         self._pace = context.pace
+        self._copied = context.copied
 
     @verbs.work(
         'snapshot.create', deadline='create_seconds',
@@ -100,6 +101,21 @@ class SnapshotWork:
                 self._backend.delete_snapshot(snapshot, volume)
                 failpoints.point('volume.snapshots.after_delete_of')
                 db_snapshots.deleted_with(self._database, claim, snapshot.id)
+
+    @verbs.work(
+        'volume.revert', deadline='create_seconds')
+    def revert(self, caller: context.RequestContext, claim: records.Claim) -> None:
+        """Revert a volume to its latest snapshot."""
+        with self._leases.volume(claim.resource_id) as lease:
+            item = volume_queries.claimed(self._database, claim)
+            if lease is None:
+                raise errors.BackendUncertain(
+                    reason='another operation on the volume is in progress')
+            snapshot = snapshot_queries.get(self._database, item.progress['snapshot_id'])
+            self._backend.target.unexport(item.volume.id)
+            failpoints.point('volume.reverts.before_revert')
+            self._backend.revert(snapshot, item.volume, self._copied(claim))
+            failpoints.point('volume.reverts.after_revert')
 
     def _undo(self, item: Made) -> None:
         """Delete the remains of a snapshot that was deleted during its creation.

@@ -9,7 +9,7 @@ import pathlib
 import unittest
 
 from blockattach.compute.store import models
-from blockattach.storage.db.schema import migrate
+from blockattach.storage.db import schema
 from blockattach.tests.fixtures import next_release
 from blockattach.tests.rules import sources
 
@@ -17,7 +17,7 @@ FOLDER = 'blockattach/storage/db/schema/migrations'
 OF_SERVERS = 'blockattach/compute/store/migrations'
 EXPANDS, CONTRACTS, SERVERS_EXPANDS, SERVERS_CONTRACTS = (
     f'{folder}/{phase.folder}/' for folder in (FOLDER, OF_SERVERS)
-    for phase in (migrate.EXPAND, migrate.CONTRACT))
+    for phase in (schema.EXPAND, schema.CONTRACT))
 
 ADDS = {'add_column', 'create_table', 'create_index', 'execute', 'f', 'get_bind'}
 TAKES_AWAY = {'alter_column', 'batch_alter_table', 'create_check_constraint',
@@ -106,10 +106,10 @@ class RevisionsTest(unittest.TestCase):
 
     def test_revisions_belong_to_branch_of_folder(self):
         for migrations, phase, folder in (
-                (migrate.MIGRATIONS, migrate.EXPAND, EXPANDS),
-                (migrate.MIGRATIONS, migrate.CONTRACT, CONTRACTS),
-                (models.MIGRATIONS, migrate.EXPAND, SERVERS_EXPANDS),
-                (models.MIGRATIONS, migrate.CONTRACT, SERVERS_CONTRACTS)):
+                (schema.MIGRATIONS, schema.EXPAND, EXPANDS),
+                (schema.MIGRATIONS, schema.CONTRACT, CONTRACTS),
+                (models.MIGRATIONS, schema.EXPAND, SERVERS_EXPANDS),
+                (models.MIGRATIONS, schema.CONTRACT, SERVERS_CONTRACTS)):
             mine = {pathlib.Path(module.path).name for module in sources.modules(folder)}
             walked = {pathlib.Path(step.path).name
                       for step in migrations.scripts().walk_revisions()
@@ -117,7 +117,7 @@ class RevisionsTest(unittest.TestCase):
             self.assertEqual(mine - {'__init__.py'}, walked)
 
     def test_expected_heads_known_without_alembic(self):
-        for migrations in (migrate.MIGRATIONS, models.MIGRATIONS):
+        for migrations in (schema.MIGRATIONS, models.MIGRATIONS):
             self.assertEqual(set(filter(None, migrations.expected())),
                              set(migrations.scripts().get_heads()))
 
