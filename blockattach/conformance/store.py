@@ -7,13 +7,10 @@
 """
 from concurrent import futures
 
-from blockattach.conformance import discarding
-from blockattach.conformance import disks
+from blockattach.conformance import capabilities
 from blockattach.conformance import killing
-from blockattach.conformance import managing
 from blockattach.conformance import snapshots
 from blockattach.conformance import store_base
-from blockattach.conformance import wiping
 from blockattach.platform import errors
 from blockattach.platform import units
 from blockattach.storage.drivers import base
@@ -29,9 +26,9 @@ _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class StoreContract(snapshots.SnapshotContract, wiping.WipeContract,
-                    discarding.DiscardContract, managing.ManageContract, disks.DiskContract,
-                    killing.KillContract):
+class StoreContract(snapshots.SnapshotContract, capabilities.WipeContract,
+                    capabilities.DiscardContract, capabilities.ManageContract,
+                    capabilities.DiskContract, killing.KillContract):
     """Behaviours of `base.VolumeStore`, and of the optional capabilities of a store."""
 
     provable = frozenset({'clone'})
