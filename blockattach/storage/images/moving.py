@@ -1,8 +1,10 @@
-"""Download of images to disks of volumes, and upload of disks as images.
+"""Transfer of data between Glance and disks, with the verification of signatures.
 
 An image is first downloaded to a folder of its own. There it is inspected before any program opens
-it, and only an accepted image is written to a disk. The folder is deleted at the end.
+it, and only an accepted image is written to a disk. The folder is deleted at the end. Signatures are image properties ``img_signature...``, as Glance documents them.
 """
+import base64
+import binascii
 import contextlib
 import dataclasses
 import math
@@ -13,6 +15,14 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cryptography import exceptions
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import dsa
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import utils
 from oslo_log import log as oslo_log
 
 from blockattach.platform import disks
@@ -23,14 +33,10 @@ from blockattach.storage import errors
 from blockattach.storage.conf import images as images_conf
 from blockattach.storage.domain import images
 from blockattach.storage.images import client
-from blockattach.storage.images import conversion
-from blockattach.storage.images import copying
-from blockattach.storage.images import inspection
-from blockattach.storage.images import signatures
+from blockattach.storage.images import formats
 
 LOG = oslo_log.getLogger(__name__)
 
-Copied = copying.Copied
 Open = Callable[[], disks.Disk]
 """Function that opens the disk of a volume. The caller closes the disk."""
 Note = Callable[[int], None]
@@ -40,6 +46,17 @@ _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
 _KEPT = '.kept'
 _MORE = 16 * units.MIB
 """Space in bytes for the metadata of an image format."""
+Copied = Callable[[int], None]
+"""Callback with the number of bytes of a disk that were just read or written.
+
+The callback waits to keep the rate limit of the backend. An exception from it ends the copy.
+"""
+_METHODS: dict[str, Callable[[], hashes.HashAlgorithm]] = {
+    'SHA-224': hashes.SHA224, 'SHA-256': hashes.SHA256, 'SHA-384': hashes.SHA384,
+    'SHA-512': hashes.SHA512}
+_RSA, _DSA, _ECC = 'RSA-PSS', 'DSA', 'ECC_'
+_PARTS = tuple(f'{images.SIGNATURE}{part}' for part in (
+    '', '_hash_method', '_key_type', '_certificate_uuid'))
 
 
 class Kept(NamedTuple):
@@ -76,14 +93,14 @@ class ImageMover:
         :raises OSError: if the disk cannot be written
         """
         with contextlib.closing(disk()) as opened:
-            copying.clear(opened, units.gib_to_bytes(size_gb), copied)
+            clear(opened, units.gib_to_bytes(size_gb), copied)
 
     def fill(self, name: str, image: images.Image, disk: Open, size_gb: int, note: Note,
              copied: Copied, keep: bool = False) -> Kept | None:
         """Write an image to a disk that reads as zeros. The call may be repeated.
 
         :param name: name of the folder of the download
-        :param copied: see `copying.Copied`
+        :param copied: see `Copied`
         :param keep: True to keep the raw form of the image for `fill_kept`
         :returns: kept raw form of the image; None if it was not to be kept, or that failed
         :raises ImageNotFound: if the image does not exist any more
@@ -98,8 +115,8 @@ class ImageMover:
             self._fetch(image, source, copied,
                         lambda done: note(_share(done, image.size or 0, 0, 50)))
             failpoints.point('images.moving.after_fetch')
-            seen = inspection.inspect(source, image, self.settings.allowed_formats,
-                                      self.settings.vmdk_allowed_types)
+            seen = formats.inspect(source, image, self.settings.allowed_formats,
+                                   self.settings.vmdk_allowed_types)
             if seen.virtual_size > size:
                 raise errors.ImageTooLarge(
                     image_id=image.id, reason=f'the virtual size of {seen.virtual_size} bytes '
@@ -108,8 +125,8 @@ class ImageMover:
                 source = self._convert(image, folder, seen.virtual_size)
             failpoints.point('images.moving.before_write')
             with contextlib.closing(disk()) as opened:
-                copying.write(source, opened, copied,
-                              lambda done: note(_share(done, seen.virtual_size, 50, 100)))
+                write(source, opened, copied,
+                      lambda done: note(_share(done, seen.virtual_size, 50, 100)))
             if not keep:
                 return None
             return _keep(source, Kept(f'{folder}{_KEPT}',
@@ -130,8 +147,8 @@ class ImageMover:
                 return False
             size = os.path.getsize(source)
             with contextlib.closing(disk()) as opened:
-                copying.write(source, opened, copied,
-                              lambda done: note(_share(done, size, 0, 100)))
+                write(source, opened, copied,
+                      lambda done: note(_share(done, size, 0, 100)))
         finally:
             shutil.rmtree(path, ignore_errors=True)
         return True
@@ -153,7 +170,7 @@ class ImageMover:
         if image.disk_format == images.RAW:
             sized(size)
             with contextlib.closing(disk()) as opened:
-                self._send(image, size, copying.read(opened, size, copied), note, 0)
+                self._send(image, size, read(opened, size, copied), note, 0)
             return
         if self.settings.conversion_disabled:
             raise errors.ConversionFailed(reason='image conversion is disabled')
@@ -161,14 +178,14 @@ class ImageMover:
             made = os.path.join(folder, _MADE)
             with _room(image):
                 with contextlib.closing(disk()) as opened:
-                    copying.save(opened, size, os.path.join(folder, _DISK), copied,
-                                 lambda done: note(_share(done, size, 0, 50)))
-                conversion.Converter(self.settings).convert(
+                    save(opened, size, os.path.join(folder, _DISK), copied,
+                         lambda done: note(_share(done, size, 0, 50)))
+                formats.Converter(self.settings).convert(
                     folder, _DISK, images.RAW, _MADE, str(image.disk_format), size * 2 + _MORE)
             length = os.path.getsize(made)
             sized(length)
             with contextlib.closing(disks.Device(made, length)) as file:
-                self._send(image, length, copying.read(file, length, lambda _: copied(0)), note,
+                self._send(image, length, read(file, length, lambda _: copied(0)), note,
                            50)
 
     def _send(self, image: images.Image, size: int, pieces: Iterable[bytes], note: Note,
@@ -187,9 +204,9 @@ class ImageMover:
     def _fetch(self, image: images.Image, path: str, copied: Copied,
                note: Note) -> None:
         """Download an image to a file, and verify its hash and, if configured, its signature."""
-        digest, signature = inspection.Digest(image), None
+        digest, signature = formats.Digest(image), None
         if self.settings.verify_signatures == 'enabled' and image.signature:
-            signature = signatures.Signature(image, self.certificate)
+            signature = Signature(image, self.certificate)
         with _room(image), open(path, 'xb') as file, contextlib.closing(
                 self.glance.download(image.id)) as pieces:
             for piece in pieces:
@@ -208,7 +225,7 @@ class ImageMover:
             raise errors.ImageUnacceptable(
                 image_id=image.id, reason='the image is not raw and image conversion is disabled')
         with _room(image):
-            conversion.Converter(self.settings).convert(
+            formats.Converter(self.settings).convert(
                 folder, _IMAGE, str(image.disk_format), _DISK, images.RAW, size + _MORE)
         return os.path.join(folder, _DISK)
 
@@ -263,3 +280,129 @@ def _share(done: int, whole: int, begin: int, end: int) -> int:
     :param whole: length of the step in the same unit
     """
     return begin + (end - begin) * min(done, whole) // max(whole, 1)
+
+
+def read(disk: disks.Disk, size: int, copied: Copied) -> Iterator[bytes]:
+    """The first bytes of a disk, as they are on it now; its holes are zeros.
+
+    :raises OSError: they cannot be read
+    """
+    done = 0
+    for offset, piece in disk.pieces():
+        yield from _hole(offset - done, copied)
+        yield piece
+        done = offset + len(piece)
+        copied(len(piece))
+    yield from _hole(size - done, copied)
+
+
+def write(source: str, disk: disks.Disk, copied: Copied, note: Callable[[int], None]) -> None:
+    """Write a file to a disk that reads as zeros and is at least as large.
+
+    :param source: path of the file
+    :param note: called now and then with the number of copied bytes
+    :raises OSError: if the file cannot be read or the disk cannot be written
+    """
+    with contextlib.closing(disks.Device(source, os.path.getsize(source))) as file:
+        for offset, piece in file.pieces():
+            if not disks.is_empty(piece):
+                disk.write(offset, piece)
+                copied(len(piece))
+            note(offset + len(piece))
+    disk.sync()
+
+
+def save(disk: disks.Disk, size: int, target: str, copied: Copied,
+         note: Callable[[int], None]) -> None:
+    """Write a disk to a new file, which has holes where the disk is empty.
+
+    :param target: path of the file
+    :param note: called now and then with the number of copied bytes
+    :raises OSError: if the disk cannot be read or the file cannot be written
+    """
+    with open(target, 'xb') as new_file:
+        new_file.truncate(size)
+    with contextlib.closing(disks.Device(target, size, writes=True)) as file:
+        for offset, piece in disk.pieces():
+            if not disks.is_empty(piece):
+                file.write(offset, piece)
+            copied(len(piece))
+            note(offset + len(piece))
+
+
+def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
+    """Make a disk of ``size`` bytes read as zeros, by discards where possible.
+
+    :raises OSError: if the disk cannot be written
+    """
+    for offset in range(0, size, units.GIB):
+        length = min(units.GIB, size - offset)
+        if disk.discard(offset, length):
+            copied(0)
+            continue
+        for begin in range(offset, offset + length, disks.PIECE):
+            piece = disks.zeros()[:offset + length - begin]
+            disk.write(begin, piece)
+            copied(len(piece))
+    disk.sync()
+
+
+def _hole(length: int, copied: Copied) -> Iterator[bytes]:
+    """Yield the zeros of a hole, which do not count as read."""
+    while length > 0:
+        piece = disks.zeros()[:length]
+        yield piece
+        length -= len(piece)
+        copied(0)
+
+
+class Signature:
+    """Signature of an image, to be verified while the data is received."""
+
+    def __init__(self, image: images.Image, certificate: Callable[[str], bytes]) -> None:
+        """Read the signature from the properties of an image.
+
+        :param certificate: function that returns the certificate (DER) with an id
+        :raises ImageSignatureWrong: if the properties do not form a valid signature
+        :raises ConfigurationError: if certificates cannot be fetched
+        """
+        self._image = image
+        signature, method, self._type, certificate_id = (
+            image.properties.get(name) or '' for name in _PARTS)
+        if not (signature and certificate_id and method in _METHODS):
+            raise self._wrong('the signature properties are incomplete')
+        self._method = _METHODS[method]()
+        self._hash = hashes.Hash(self._method)
+        try:
+            self._signature = base64.b64decode(signature, validate=True)
+            self._key = x509.load_der_x509_certificate(certificate(certificate_id)).public_key()
+        except (binascii.Error, ValueError) as exc:
+            raise self._wrong('the signature or certificate is malformed') from exc
+
+    def add(self, piece: bytes) -> None:
+        """Add a received piece of the data."""
+        self._hash.update(piece)
+
+    def check(self) -> None:
+        """Check that the signature matches the received data.
+
+        :raises ImageSignatureWrong: if the signature does not match, or the key of the certificate
+            has another type
+        """
+        digest, given = self._hash.finalize(), utils.Prehashed(self._method)
+        try:
+            if self._type == _RSA and isinstance(self._key, rsa.RSAPublicKey):
+                self._key.verify(self._signature, digest, padding.PSS(
+                    padding.MGF1(self._method), padding.PSS.MAX_LENGTH), given)
+            elif self._type == _DSA and isinstance(self._key, dsa.DSAPublicKey):
+                self._key.verify(self._signature, digest, given)
+            elif self._type.startswith(_ECC) and isinstance(self._key, ec.EllipticCurvePublicKey) \
+                    and self._type.removeprefix(_ECC).lower() == self._key.curve.name:
+                self._key.verify(self._signature, digest, ec.ECDSA(given))
+            else:
+                raise self._wrong(f'the certificate has no key for {self._type or "a signature"}')
+        except exceptions.InvalidSignature as exc:
+            raise self._wrong('the content does not match the signature') from exc
+
+    def _wrong(self, reason: str) -> errors.ImageSignatureWrong:
+        return errors.ImageSignatureWrong(image_id=self._image.id, reason=reason)

@@ -8,13 +8,13 @@ import unittest
 
 from blockattach.storage import errors
 from blockattach.storage.conf import images as images_conf
-from blockattach.storage.images import conversion
+from blockattach.storage.images import formats
 from blockattach.tests.fixtures import disks
 
 MOST = 64 * disks.MIB
 
 
-class Complaining(conversion.Converter):
+class Complaining(formats.Converter):
     """Converter whose program fails with a message in place of qemu-img."""
 
     words = ''
@@ -35,7 +35,7 @@ class ConversionTest(unittest.TestCase):
     def convert(self, data, its, most=MOST, target='raw', **changed):
         with open(f'{self.folder}/image', 'wb') as file:
             file.write(data)
-        conversion.Converter(dataclasses.replace(
+        formats.Converter(dataclasses.replace(
             images_conf.ImageSettings(conversion_dir=self.folder), **changed)).convert(
             self.folder, 'image', its, 'disk', target, most)
         return f'{self.folder}/disk'

@@ -5,7 +5,7 @@ import tempfile
 import unittest
 
 from blockattach.platform import disks as pieces
-from blockattach.storage.images import copying
+from blockattach.storage.images import moving
 from blockattach.tests.fixtures import disks
 
 
@@ -39,8 +39,8 @@ class CopyingTest(unittest.TestCase):
             file.write(end)
         self.put(self.target, b'', 9 * disks.MIB)
         notes = []
-        copying.write(self.source, self.disk(self.target, 9 * disks.MIB), self.copied.append,
-                      notes.append)
+        moving.write(self.source, self.disk(self.target, 9 * disks.MIB), self.copied.append,
+                     notes.append)
         self.assertEqual(disks.CONTENT.ljust(size - len(end), b'\0') + end
                          + bytes(disks.MIB), self.content())
         self.assertLess(os.stat(self.target).st_blocks * 512, 4 * disks.MIB)
@@ -54,8 +54,8 @@ class CopyingTest(unittest.TestCase):
 
     def test_save_copies_disk(self):
         self.put(self.source, disks.CONTENT, 3 * disks.MIB)
-        copying.save(self.disk(self.source, 3 * disks.MIB), 3 * disks.MIB, self.target,
-                     self.copied.append, lambda _: None)
+        moving.save(self.disk(self.source, 3 * disks.MIB), 3 * disks.MIB, self.target,
+                    self.copied.append, lambda _: None)
         self.assertEqual(disks.CONTENT.ljust(3 * disks.MIB, b'\0'), self.content())
         self.assertEqual(disks.MIB, sum(self.copied))
 
@@ -66,7 +66,7 @@ class CopyingTest(unittest.TestCase):
         size = 5 * disks.MIB + 1
         os.truncate(self.source, size)
         self.assertEqual((bytes(disks.MIB) + disks.CONTENT).ljust(size, b'\0'), b''.join(
-            copying.read(self.disk(self.source, size), size, self.copied.append)))
+            moving.read(self.disk(self.source, size), size, self.copied.append)))
         self.assertEqual(disks.MIB, sum(self.copied))
 
     def test_open_of_too_small_device_raises(self):
@@ -80,8 +80,8 @@ class CopyingTest(unittest.TestCase):
 
         for punch in (pieces.punch, cannot):
             self.put(self.target, b'\1' * 3 * disks.MIB, 3 * disks.MIB)
-            copying.clear(self.disk(self.target, 3 * disks.MIB, punch=punch), 3 * disks.MIB,
-                          self.copied.append)
+            moving.clear(self.disk(self.target, 3 * disks.MIB, punch=punch), 3 * disks.MIB,
+                         self.copied.append)
             self.assertEqual(bytes(3 * disks.MIB), self.content())
         self.assertEqual(3 * disks.MIB, sum(self.copied))
 
@@ -91,4 +91,4 @@ class CopyingTest(unittest.TestCase):
 
         self.put(self.target, b'\1', 1)
         with self.assertRaises(OSError):
-            copying.clear(self.disk(self.target, 1, punch=fails), 1, self.copied.append)
+            moving.clear(self.disk(self.target, 1, punch=fails), 1, self.copied.append)

@@ -9,7 +9,7 @@ import unittest
 from blockattach.storage import errors
 from blockattach.storage.conf import images as images_conf
 from blockattach.storage.domain import images
-from blockattach.storage.images import inspection
+from blockattach.storage.images import formats
 from blockattach.tests.fixtures import disks
 
 FORMATS = ('raw', 'qcow2', 'vmdk', 'vhd', 'vhdx', 'vdi', 'iso')
@@ -28,7 +28,7 @@ class InspectionTest(unittest.TestCase):
     def inspect(self, data, disk_format, allowed=FORMATS, types=TYPES, container='bare'):
         with open(self.path, 'wb') as file:
             file.write(data)
-        return inspection.inspect(self.path, images.Image(
+        return formats.inspect(self.path, images.Image(
             'id', 'active', disk_format=disk_format, container_format=container), allowed, types)
 
     def refused(self, why, *arguments, **more):
@@ -42,7 +42,7 @@ class InspectionTest(unittest.TestCase):
                 seen = self.inspect(disks.image(its), ours)
                 self.assertTrue(seen.converted)
                 self.assertGreaterEqual(seen.virtual_size, disks.MIB)
-        self.assertEqual(inspection.Seen(False, disks.MIB), self.inspect(
+        self.assertEqual(formats.Seen(False, disks.MIB), self.inspect(
             disks.image('raw'), 'raw'))
 
     def test_stream_optimized_vmdk_accepted_by_type(self):
@@ -94,14 +94,14 @@ class InspectionTest(unittest.TestCase):
     def test_image_with_wrong_digest_rejected(self):
         data = b'1234'
         image = images.Image('id', 'active', size=4, checksum='81dc9bdb52d04dc20036dbd8313ed055')
-        digest = inspection.Digest(image)
+        digest = formats.Digest(image)
         digest.add(data)
         digest.check()
-        digest = inspection.Digest(image)
+        digest = formats.Digest(image)
         digest.add(b'1233')
         with self.assertRaisesRegex(errors.ImageUnacceptable, 'does not match the hash'):
             digest.check()
-        digest = inspection.Digest(image)
+        digest = formats.Digest(image)
         digest.add(b'12')
         with self.assertRaises(errors.GlanceUnavailable):
             digest.check()
@@ -110,7 +110,7 @@ class InspectionTest(unittest.TestCase):
         for unknown in (images.Image('id', 'active'), images.Image(
                 'id', 'active', os_hash_algo='rot13', os_hash_value='x')):
             with self.assertRaisesRegex(errors.ImageUnacceptable, 'no supported hash'):
-                inspection.Digest(unknown)
+                formats.Digest(unknown)
 
 
 class SettingsTest(unittest.TestCase):

@@ -14,7 +14,7 @@ from cryptography.x509 import oid
 
 from blockattach.storage import errors
 from blockattach.storage.domain import images
-from blockattach.storage.images import signatures
+from blockattach.storage.images import moving
 
 DATA = b'the bytes of an image'
 SHA = hashes.SHA256()
@@ -57,7 +57,7 @@ class SignaturesTest(unittest.TestCase):
             asked.append(name)
             return certificate(key)
 
-        signature = signatures.Signature(image, fetch)
+        signature = moving.Signature(image, fetch)
         self.assertEqual(['certificate-1'], asked)
         for at in range(0, len(data), 7):
             signature.add(data[at:at + 7])
@@ -87,7 +87,7 @@ class SignaturesTest(unittest.TestCase):
         for changed in ({'img_signature': ''}, {'img_signature_hash_method': 'MD5'},
                         {'img_signature_certificate_uuid': ''}, {'img_signature': '?'}):
             with self.assertRaises(errors.ImageSignatureWrong):
-                signatures.Signature(image(signed, 'RSA-PSS', **changed),
-                                     lambda _: certificate(key))
+                moving.Signature(image(signed, 'RSA-PSS', **changed),
+                                 lambda _: certificate(key))
         with self.assertRaises(errors.ImageSignatureWrong):
-            signatures.Signature(image(signed, 'RSA-PSS'), lambda _: b'no certificate')
+            moving.Signature(image(signed, 'RSA-PSS'), lambda _: b'no certificate')
