@@ -19,7 +19,7 @@ from blockattach.cmd import process
 from blockattach.cmd import upgrade_database_checks as database_checks
 from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
-from blockattach.platform.policy import files as policy_files
+from blockattach.platform.policy import enforcer
 from blockattach.platform.rpc import pinning
 from blockattach.platform.rpc import rabbit
 from blockattach.storage.rpc import history
@@ -121,7 +121,7 @@ def policy(at: database_checks.Installation) -> Result:
     if result.code is not Code.SUCCESS:
         return result
     try:
-        found = policy_files.unknown(at.conf, rules.list_rules())
+        found = enforcer.unknown_rules(at.conf, rules.list_rules())
     except (ValueError, OSError) as exc:
         return Result(Code.FAILURE, f'{" ".join(str(exc).split())}.')
     return Result(Code.WARNING, f'{"; ".join(map(str, found))}.') if found else result

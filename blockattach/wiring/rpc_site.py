@@ -19,8 +19,8 @@ from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.conf import service as service_conf
 from blockattach.platform.rpc import transport
 from blockattach.platform.rpc.http import endpoints
-from blockattach.platform.rpc.http import keys
 from blockattach.platform.rpc.http import sites
+from blockattach.platform.rpc.http import trust
 from blockattach.storage.conf import embedded
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.services import rpc_endpoints
@@ -106,7 +106,7 @@ class OpenSite:
         settings, core = rpc_conf.settings(conf), core_conf.settings(conf)
         listen, advertise = _addresses(conf, settings)
         with locations.named(conf, rpc_conf.GROUP, 'key_file'):
-            self._keys = keys.KeyFile(
+            self._keys = trust.KeyFile(
                 settings.key_file or os.path.join(core.state_path, 'rpc.keys'),
                 settings.topic_prefix)
         self._endpoints = ServiceEndpoints(database, service_conf.settings(conf), clock)

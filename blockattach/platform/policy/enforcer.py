@@ -9,13 +9,18 @@ remote check) is evaluated each time.
 Policy files are read at start, by `Enforcer.reload` (SIGHUP), and after they have changed, which
 is checked at most once per second.
 """
+import difflib
 import functools
 import logging
+import os
 import re
 import threading
 import warnings
+from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from oslo_config import cfg
 from oslo_policy import opts as policy_options
@@ -27,7 +32,6 @@ from blockattach.platform import errors
 from blockattach.platform.conf import changing
 from blockattach.platform.log import fields
 from blockattach.platform.policy import base
-from blockattach.platform.policy import files
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +46,7 @@ _MOST_DECISIONS = 10000
 
 Without an identity service a client may send any roles, so the number of decisions is unbounded.
 """
+_REFERENCE = re.compile(r'\brule:([^\s()]+)')
 
 
 class _Rules:
@@ -117,12 +122,12 @@ class Enforcer:
 
     def _read(self) -> _Rules:
         try:
-            for path in files.found(self._conf):
-                files.check(path)
+            for path in _policy_files(self._conf):
+                _check_file(path)
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', DeprecationWarning)
                 read = _Rules(self._conf, self._defaults)
-            for unknown in files.unknown(self._conf, self._defaults):
+            for unknown in unknown_rules(self._conf, self._defaults):
                 LOG.warning('Ignoring unknown policy rule%s', fields(
                     path=unknown.path, rule=unknown.name, nearest=unknown.nearest))
             return read
@@ -134,7 +139,7 @@ class Enforcer:
     def _mark(self) -> changing.Marks:
         """Return a value that changes with the files; empty if the folder cannot be read."""
         try:
-            return changing.marks(files.found(self._conf))
+            return changing.marks(_policy_files(self._conf))
         except OSError:
             # The reader of the files reports the error.
             return ()
@@ -210,3 +215,78 @@ class Enforcer:
         """
         if not self.allowed(caller, rule, target_project_id):
             raise errors.NotAuthorized(rule=rule)
+
+
+class Unknown(NamedTuple):
+    """Rule in a policy file that does not exist, most often because of a misspelt name.
+
+    ``nearest`` is the existing policy with the most similar name; empty if there is none.
+    """
+
+    path: str
+    name: str
+    nearest: str
+
+    def __str__(self) -> str:
+        meant = f' (did you mean {self.nearest}?)' if self.nearest else ''
+        return f'{self.name} in {self.path} is not a policy{meant}'
+
+
+def _policy_files(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield the paths of the existing policy files, in the order in which they are read."""
+    group = conf.oslo_policy
+    for place in map(conf.find_file, (group.policy_file, *group.policy_dirs)):
+        if place is None:
+            continue
+        if os.path.isdir(place):
+            yield from sorted(entry.path for entry in os.scandir(place)
+                              if entry.is_file() and not entry.name.startswith('.'))
+        else:
+            yield place
+
+
+def unknown_rules(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> list[Unknown]:
+    """Return the rules in policy files that are neither policies nor referred to by another rule.
+
+    :param rules: existing policies
+    :raises ValueError: a file does not map rule names to checks
+    :raises OSError: a file cannot be read
+    """
+    known = set()
+    for rule in rules:
+        known.add(rule.name)
+        if rule.deprecated_rule is not None:
+            known.add(rule.deprecated_rule.name)
+    said = [(path, _parse(path)) for path in _policy_files(conf)]
+    referred = {name for _, checks in said for text in checks.values()
+                for name in _REFERENCE.findall(str(text))}
+    return [Unknown(path, name, next(iter(difflib.get_close_matches(name, sorted(known), 1)), ''))
+            for path, checks in said for name in checks
+            if name not in known and name not in referred]
+
+
+def _check_file(path: str) -> None:
+    """Check that a file maps rule names to valid checks.
+
+    The errors name the file, which those of oslo.policy do not.
+
+    :raises ValueError: the file is malformed, or contains a malformed rule
+    :raises OSError: the file cannot be read
+    """
+    for name, text in _parse(path).items():
+        if not isinstance(name, str) or not isinstance(text, str | list):
+            raise ValueError(f'{path}: rule {name} is not a string')
+        # oslo.policy turns a malformed rule into one that silently denies everything.
+        if text != '!' and str(policy.RuleDefault(name, text).check) == '!':
+            raise ValueError(f'{path}: rule {name} is malformed: {text}')
+
+
+def _parse(path: str) -> dict[str, str]:
+    with open(path, encoding='utf-8') as file:
+        try:
+            said = policy.parse_file_contents(file.read())
+        except ValueError as exc:
+            raise ValueError(f'{path}: {exc}') from exc
+    if not isinstance(said, dict):
+        raise ValueError(f'{path}: the file does not map rules to checks')
+    return said

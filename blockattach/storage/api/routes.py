@@ -15,7 +15,6 @@ from blockattach.storage.api.resources import services
 from blockattach.storage.api.resources import snapshots
 from blockattach.storage.api.resources import transfers
 from blockattach.storage.api.resources import versions
-from blockattach.storage.api.resources import volume_type_access
 from blockattach.storage.api.resources import volume_types
 from blockattach.storage.api.resources import volumes
 from blockattach.storage.api.resources import workers
@@ -23,7 +22,6 @@ from blockattach.storage.api.resources import workers
 FAMILIES = (
     versions.OPERATIONS,
     volume_types.OPERATIONS,
-    volume_type_access.OPERATIONS,
     default_types.OPERATIONS,
     qos_specs.OPERATIONS,
     volumes.OPERATIONS,

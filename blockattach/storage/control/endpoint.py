@@ -11,11 +11,11 @@ from typing import Any
 from blockattach.platform import context
 from blockattach.platform.policy import enforcer
 from blockattach.storage import errors
+from blockattach.storage import objects
 from blockattach.storage.control import attachments
 from blockattach.storage.control import consumer_requests
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.domain import records
-from blockattach.storage.objects import attachment as carriers
 from blockattach.storage.policy import access
 from blockattach.storage.policy import attachments as policies
 from blockattach.storage.rpc import attachments as attachments_rpc
@@ -44,7 +44,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
-               idempotency_key: str | None) -> carriers.Attachment:
+               idempotency_key: str | None) -> objects.Attachment:
         """Create an attachment. With a connector, also connect the host."""
         self._admit(ctxt, policies.CREATE)
         if not consumer_requests.is_id(volume_id):
@@ -63,7 +63,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         return self._shown(ctxt, [self._control.create(ctxt, volume, wish, request)])[0]
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
-               connector: Mapping[str, Any]) -> carriers.Attachment:
+               connector: Mapping[str, Any]) -> objects.Attachment:
         """Update an attachment with a connector, and connect the host."""
         row = self._attachment(ctxt, policies.UPDATE, attachment_id)
         checked = consumer_requests.connector_of(connector)
@@ -97,13 +97,13 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
                 failed[attachment_id] = str(exc)
         return failed
 
-    def get(self, ctxt: context.RequestContext, attachment_id: str) -> carriers.Attachment:
+    def get(self, ctxt: context.RequestContext, attachment_id: str) -> objects.Attachment:
         """Show an attachment."""
         row = self._attachment(ctxt, policies.GET, attachment_id)
         return self._shown(ctxt, [row])[0]
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
-             marker: str | None, limit: int | None) -> Sequence[carriers.Attachment]:
+             marker: str | None, limit: int | None) -> Sequence[objects.Attachment]:
         """List a page of attachments."""
         self._admit(ctxt, policies.GET_ALL)
         wanted = consumer_requests.filters(ctxt, filters, all_projects)
@@ -112,10 +112,10 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
             ctxt, attachment_queries.list_page(self._database, wanted, page, sealed=True))
 
     def delete(self, ctxt: context.RequestContext,
-               attachment_id: str) -> Sequence[carriers.Attachment]:
+               attachment_id: str) -> Sequence[objects.Attachment]:
         """Delete an attachment, and return the remaining attachments of the volume."""
         row = self._attachment(ctxt, policies.DELETE, attachment_id)
-        return [carriers.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
+        return [objects.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
 
     def _admit(self, caller: context.RequestContext, rule: str) -> None:
         """Check that the caller is a service and may do the operation in its own project.
@@ -137,10 +137,10 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         return found
 
     def _shown(self, caller: context.RequestContext,
-               rows: Sequence[records.Attachment]) -> Sequence[carriers.Attachment]:
+               rows: Sequence[records.Attachment]) -> Sequence[objects.Attachment]:
         """Return attachments as the caller may see them, with their connection information."""
         infos = access.connection_infos(self._policy, caller, self._database, rows)
-        return [carriers.Attachment.from_domain(one, infos[one.id]) for one in rows]
+        return [objects.Attachment.from_domain(one, infos[one.id]) for one in rows]
 
     def _identify(self, caller: context.RequestContext) -> None:
         if not caller.project_id:

@@ -9,11 +9,11 @@ from oslo_log import log as oslo_log
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import log
+from blockattach.storage import objects
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db import work
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import records
-from blockattach.storage.objects import placement
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def place(parts: volume_parts.VolumeParts, caller: context.RequestContext, volum
         changed concurrently
     """
     try:
-        parts.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(read()))
+        parts.scheduler.place_volume(caller, objects.VolumeRequest.from_domain(read()))
     except errors.BlockattachError as exc:
         LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
                     log.fields(volume_id=volume_id, reason=exc))

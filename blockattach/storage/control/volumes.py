@@ -9,6 +9,7 @@ from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform import idempotency
+from blockattach.storage import objects
 from blockattach.storage.control import handoff
 from blockattach.storage.control import repeats
 from blockattach.storage.control import volume_parts
@@ -16,7 +17,6 @@ from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import records
 from blockattach.storage.domain import sources
-from blockattach.storage.objects import placement
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class VolumeControl:
         :raises ServiceUnreachable: no scheduler responds
         """
         return self._parts.scheduler.judge_pools(
-            caller, placement.VolumeRequest.from_domain(
+            caller, objects.VolumeRequest.from_domain(
                 pools.request_for(kind, size_gb, availability_zone)), kind.id)
 
     def made_before(self, request: idempotency.Request | None) -> records.Volume | None:

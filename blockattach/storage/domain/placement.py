@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Self
 
-from blockattach.storage.domain import extra_specs
 from blockattach.storage.domain import pools
+from blockattach.storage.domain import volume_type
 
 Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
 """Function that returns the reason for rejecting a pool, or None to accept it."""
@@ -171,7 +171,7 @@ def multiattach(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 def capabilities(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Reject a pool that does not satisfy the extra specs of the volume type."""
-    return extra_specs.lacking(pool.capabilities, request.extra_specs)
+    return volume_type.lacking(pool.capabilities, request.extra_specs)
 
 
 def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:

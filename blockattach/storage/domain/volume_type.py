@@ -1,16 +1,24 @@
-"""Volume types: the extra specs and encryption settings that the service evaluates."""
+"""Volume types: the extra specs and encryption settings that the service evaluates.
+
+The comparison of extra specs with the capabilities of a pool is Cinder's, so that types keep their
+meaning. A value is an operator and an operand, of which only the first word counts, or ``<or>``
+and alternatives, or a text that must be equal.
+"""
+import operator
+from collections.abc import Callable
 from collections.abc import Mapping
+from typing import Any
 
 from blockattach.storage import errors
 from blockattach.storage.domain import records
 
-MULTIATTACH = 'multiattach'
+_MULTIATTACH = 'multiattach'
 _TRUE_WORDS = frozenset({'true', '1', 't', 'yes', 'y', 'on'})
 _FALSE_WORDS = frozenset({'false', '0', 'f', 'no', 'n', 'off'})
 
 _CACHEABLE = 'cacheable'
 _ZONES = 'RESKEY:availability_zones'
-USER_VISIBLE_SPECS = frozenset({MULTIATTACH, 'replication_enabled', _ZONES})
+USER_VISIBLE_SPECS = frozenset({_MULTIATTACH, 'replication_enabled', _ZONES})
 """Extra specs that callers without administrator rights may see."""
 LISTS = frozenset({_ZONES})
 """Extra specs whose value is a list of names. A filter matches one of the names."""
@@ -22,7 +30,7 @@ def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
     Cinder accepts only the exact text. A type in another spelling, which Cinder's scheduler
     accepts, would otherwise create a volume that cannot be shared.
     """
-    return is_true(extra_specs.get(MULTIATTACH))
+    return is_true(extra_specs.get(_MULTIATTACH))
 
 
 def is_true(value: str | None) -> bool:
@@ -40,7 +48,7 @@ def _operand(value: str | None) -> str | None:
     return words[0].lower() if len(words) == 1 else None
 
 
-BOOLEANS = (MULTIATTACH, _CACHEABLE)
+BOOLEANS = (_MULTIATTACH, _CACHEABLE)
 """Extra specs that the service itself reads as booleans."""
 
 
@@ -92,3 +100,100 @@ def check_usable(kind: records.VolumeType) -> None:
         raise errors.EncryptedMultiattach
     if kind.encryption is not None and kind.encryption.control_location == FRONT_END:
         raise errors.KeyManagerMissing(volume_type=kind.name)
+
+
+_SCOPE = 'capabilities'
+
+# Enforced by the service itself under the lock of the volume; pools do not report it.
+_NOT_CAPABILITIES = frozenset({MODE})
+
+_YES = '<is> True'
+
+
+def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> str | None:
+    """Return the reason why the capabilities do not satisfy the extra specs, or None if they do.
+
+    The reason names the extra spec and the reported value.
+    """
+    for key, wanted in extra_specs.items():
+        path = _path(key)
+        if path is None or key in _NOT_CAPABILITIES:
+            continue
+        if key == _MULTIATTACH and is_true(wanted):
+            # Normalized like in `is_multiattach`. Otherwise the service would create
+            # a multiattach volume that no pool accepts.
+            wanted = _YES
+        found = _look_up(capabilities, path)
+        if found is None:
+            return f'capability {":".join(path)} is not reported (required: {wanted})'
+        if not any(matches(value, wanted) for value in _alternatives(found)):
+            return f'capability {":".join(path)} is {found} (required: {wanted})'
+    return None
+
+
+def matches(value: Any, required: str) -> bool:
+    """Return True if a value reported by a pool satisfies the value of an extra spec."""
+    words = required.split()
+    if words[:1] == ['<or>']:
+        return value in words[1::2]
+    compare = _OPERATORS.get(words[0]) if words else None
+    if compare is None:
+        return bool(value == required)
+    if len(words) < 2:
+        return False
+    try:
+        return compare(value, words[1])
+    except (TypeError, ValueError):
+        # A value that cannot be compared does not match.
+        return False
+
+
+def _path(key: str) -> list[str] | None:
+    """Return the nested capability names of a key, or None for a key of another scope."""
+    scope, *inner = key.split(':')
+    if not inner:
+        return [scope]
+    return inner if scope == _SCOPE else None
+
+
+def _look_up(capabilities: Mapping[str, Any], path: list[str]) -> Any:
+    found: Any = capabilities
+    for name in path:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    return found
+
+
+def _alternatives(reported: Any) -> list[Any]:
+    return reported if isinstance(reported, list) else [reported]
+
+
+def _numbers(compare: Callable[[float, float], bool]) -> Callable[[Any, str], bool]:
+    return lambda value, operand: compare(float(value), float(operand))
+
+
+def _same_boolean(value: Any, operand: str) -> bool:
+    return _boolean(value) is _boolean(operand)
+
+
+def _boolean(value: Any) -> bool:
+    """Return the boolean of a value. Text that does not mean true is false."""
+    return value if isinstance(value, bool) else is_true(str(value))
+
+
+_OPERATORS: Mapping[str, Callable[[Any, str], bool]] = {
+    '=': _numbers(operator.ge),
+    '==': _numbers(operator.eq),
+    '!=': _numbers(operator.ne),
+    '>=': _numbers(operator.ge),
+    '<=': _numbers(operator.le),
+    's==': operator.eq,
+    's!=': operator.ne,
+    's<': operator.lt,
+    's<=': operator.le,
+    's>': operator.gt,
+    's>=': operator.ge,
+    '<in>': operator.contains,
+    '<is>': _same_boolean,
+}

@@ -1,7 +1,8 @@
 """Transfer of data between Glance and disks, with the verification of signatures.
 
 An image is first downloaded to a folder of its own. There it is inspected before any program opens
-it, and only an accepted image is written to a disk. The folder is deleted at the end. Signatures are image properties ``img_signature...``, as Glance documents them.
+it, and only an accepted image is written to a disk. The folder is deleted at the end. Signatures
+are image properties ``img_signature...``, as Glance documents them.
 """
 import base64
 import binascii

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from blockattach.platform import context
 from blockattach.platform.log import fields
 from blockattach.platform.rpc import notifications
+from blockattach.storage import objects
 from blockattach.storage.domain import attachment_lifecycle
 from blockattach.storage.domain import records
-from blockattach.storage.objects import attachment as payloads
 
 LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class AttachmentNotifications:
             return
         try:
             volume = self._read_volume(attachment.volume_id)
-            payload = payloads.VolumeAttachmentPayload.from_domain(
+            payload = objects.VolumeAttachmentPayload.from_domain(
                 attachment, volume, self._read_rows(volume.id))
             body = payload.to_body()
         except Exception as error:

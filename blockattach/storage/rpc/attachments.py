@@ -26,7 +26,7 @@ from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import transport
-from blockattach.storage.objects import attachment
+from blockattach.storage import objects
 from blockattach.storage.rpc import history
 
 SERVICE_ROLE = 'service'
@@ -48,7 +48,7 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
-               idempotency_key: str | None) -> attachment.Attachment:
+               idempotency_key: str | None) -> objects.Attachment:
         """Reserve a volume for a consumer. With a connector, also connect the host.
 
         :raises VolumeNotFound: no such volume is visible to the project of the caller
@@ -60,7 +60,7 @@ class AttachmentsInterface(contract.Interface):
     @contract.call(since='1.0')
     @abc.abstractmethod
     def update(self, ctxt: context.RequestContext, attachment_id: str,
-               connector: Mapping[str, Any]) -> attachment.Attachment:
+               connector: Mapping[str, Any]) -> objects.Attachment:
         """Connect the host of a connector.
 
         :raises BackendRefused: the attachment is unchanged
@@ -86,13 +86,13 @@ class AttachmentsInterface(contract.Interface):
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
-    def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
+    def get(self, ctxt: context.RequestContext, attachment_id: str) -> objects.Attachment:
         """Return an attachment."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
-             marker: str | None, limit: int | None) -> Sequence[attachment.Attachment]:
+             marker: str | None, limit: int | None) -> Sequence[objects.Attachment]:
         """List attachments, newest first.
 
         :param filters: volume_id, instance_uuid, host, attach_status
@@ -104,7 +104,7 @@ class AttachmentsInterface(contract.Interface):
     @contract.call(since='1.0')
     @abc.abstractmethod
     def delete(self, ctxt: context.RequestContext,
-               attachment_id: str) -> Sequence[attachment.Attachment]:
+               attachment_id: str) -> Sequence[objects.Attachment]:
         """Delete an attachment, and return the other attachments of its volume.
 
         :raises BackendRefused: the attachment is unchanged
@@ -131,7 +131,7 @@ class AttachmentsClient(AttachmentsInterface):
     def create(self, ctxt: context.RequestContext, volume_id: str,
                instance_uuid: str | None = None, connector: Mapping[str, Any] | None = None,
                mode: str | None = None,
-               idempotency_key: str | None = None) -> attachment.Attachment:
+               idempotency_key: str | None = None) -> objects.Attachment:
         """Reserve a volume, and connect the host if a connector is given.
 
         :param idempotency_key: a repeat with the same key returns the attachment of the first
@@ -143,7 +143,7 @@ class AttachmentsClient(AttachmentsInterface):
             uuid.uuid4().hex if idempotency_key is None else idempotency_key)
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
-               connector: Mapping[str, Any]) -> attachment.Attachment:
+               connector: Mapping[str, Any]) -> objects.Attachment:
         """Connect the host of a connector."""
         return self._stub.update(ctxt, attachment_id, connector)
 
@@ -159,18 +159,18 @@ class AttachmentsClient(AttachmentsInterface):
         """
         return self._stub.complete_all(ctxt, attachment_ids)
 
-    def get(self, ctxt: context.RequestContext, attachment_id: str) -> attachment.Attachment:
+    def get(self, ctxt: context.RequestContext, attachment_id: str) -> objects.Attachment:
         """Return an attachment."""
         return self._stub.get(ctxt, attachment_id)
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str] | None = None,
              all_projects: bool = False, marker: str | None = None,
-             limit: int | None = None) -> Sequence[attachment.Attachment]:
+             limit: int | None = None) -> Sequence[objects.Attachment]:
         """List a page of attachments."""
         return self._stub.list(ctxt, filters or {}, all_projects, marker, limit)
 
     def delete(self, ctxt: context.RequestContext,
-               attachment_id: str) -> Sequence[attachment.Attachment]:
+               attachment_id: str) -> Sequence[objects.Attachment]:
         """Disconnect and delete an attachment, and return the other attachments of its volume."""
         return self._stub.delete(ctxt, attachment_id)
 

@@ -8,7 +8,7 @@ from blockattach.platform import context
 from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import transport
-from blockattach.storage.objects import placement
+from blockattach.storage import objects
 
 
 class SchedulerInterface(contract.Interface):
@@ -19,7 +19,7 @@ class SchedulerInterface(contract.Interface):
     @contract.cast(since='1.0')
     @abc.abstractmethod
     def place_volume(self, ctxt: context.RequestContext,
-                     request: placement.VolumeRequest) -> None:
+                     request: objects.VolumeRequest) -> None:
         """Select a pool for a volume, claim its capacity, and pass the volume to the manager.
 
         If the message is lost, the placement is repeated after the deadline of the volume.
@@ -27,12 +27,12 @@ class SchedulerInterface(contract.Interface):
 
     @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
-    def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
+    def report_pools(self, ctxt: context.RequestContext, report: objects.PoolsReport) -> None:
         """Receive the pool report of a backend. Reports are repeated, so one may be lost."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, repeated=True)
     @abc.abstractmethod
-    def judge_pools(self, ctxt: context.RequestContext, request: placement.VolumeRequest,
+    def judge_pools(self, ctxt: context.RequestContext, request: objects.VolumeRequest,
                     volume_type_id: str) -> Sequence[Mapping[str, Any]]:
         """Evaluate all pools for a volume without placing the volume.
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from blockattach.platform import context
+from blockattach.storage import objects
 from blockattach.storage.domain import placement as domain_placement
-from blockattach.storage.objects import placement as placement_objects
 from blockattach.storage.rpc import scheduler as scheduler_rpc
 from blockattach.storage.scheduler import pipeline
 from blockattach.storage.scheduler import placement
@@ -23,16 +23,16 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
         self._chooser = chooser
 
     def place_volume(self, ctxt: context.RequestContext,
-                     request: placement_objects.VolumeRequest) -> None:
+                     request: objects.VolumeRequest) -> None:
         """Place the work on a volume."""
         self._placement.place(ctxt, request.to_domain())
 
     def report_pools(self, ctxt: context.RequestContext,
-                     report: placement_objects.PoolsReport) -> None:
+                     report: objects.PoolsReport) -> None:
         """Place postponed volumes, because a backend has reported its pools."""
         self._waiting.look()
 
-    def judge_pools(self, ctxt: context.RequestContext, request: placement_objects.VolumeRequest,
+    def judge_pools(self, ctxt: context.RequestContext, request: objects.VolumeRequest,
                     volume_type_id: str) -> Sequence[Mapping[str, Any]]:
         """Evaluate all pools for a volume without placing the volume."""
         choice = self._chooser.would_choose(request.to_domain(), volume_type_id,

@@ -10,10 +10,10 @@ from blockattach.platform import log
 from blockattach.platform import metrics
 from blockattach.platform import units
 from blockattach.platform.telemetry import threads
+from blockattach.storage import objects
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.services import pools
 from blockattach.storage.domain import pools as domain_pools
-from blockattach.storage.objects import placement
 from blockattach.storage.rpc import scheduler as scheduler_rpc
 from blockattach.storage.volume import backends
 
@@ -106,7 +106,7 @@ class PoolReporter:
         try:
             self._scheduler.report_pools(
                 context.admin_context(),
-                placement.PoolsReport.from_capabilities(self._host, self._measured()))
+                objects.PoolsReport.from_capabilities(self._host, self._measured()))
         except Exception as exc:
             LOG.error('Failed to notify schedulers of pools%s',
                       log.fields(host=self._host, reason=exc),

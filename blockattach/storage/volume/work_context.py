@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from blockattach.platform import context
+from blockattach.storage import objects
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.volumes import placing_facts
 from blockattach.storage.domain import image_cache
 from blockattach.storage.domain import records
-from blockattach.storage.objects import placement
 from blockattach.storage.rpc import scheduler as scheduler_rpc
 from blockattach.storage.volume import backends
 from blockattach.storage.volume import lease
@@ -72,4 +72,4 @@ class WorkContext:
         """
         request = placing_facts.request(self.database, claim.resource_id)
         if request.generation == claim.generation + 1:
-            self.scheduler.place_volume(caller, placement.VolumeRequest.from_domain(request))
+            self.scheduler.place_volume(caller, objects.VolumeRequest.from_domain(request))

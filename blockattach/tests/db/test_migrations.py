@@ -138,11 +138,9 @@ class NextReleaseTest(NextReleaseTestCase):
         """The database refuses the contraction itself, if nothing has checked before."""
         make.volume(self.database)
         self.done('expand')
-        self.assertEqual(['refused', '1001'],
-                         self.done('contract', 'version'))
+        self.assertEqual(['refused', '1001'], self.done('contract', 'version'))
         self.assertEqual(['0', '1001', 'c1001', 'same'], self.done(
-            'run', 'remaining', 'contract',
-            'version', 'compare'))
+            'run', 'remaining', 'contract', 'version', 'compare'))
 
 
 @base.on_sqlite_and_servers_in_turn

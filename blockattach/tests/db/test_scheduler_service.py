@@ -9,6 +9,7 @@ from blockattach.platform import context
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.conf import service as service_conf
 from blockattach.platform.rpc import transport
+from blockattach.storage import objects
 from blockattach.storage.conf import scheduler as scheduler_conf
 from blockattach.storage.db.services import services
 from blockattach.storage.db.volumes import placing_facts
@@ -16,7 +17,6 @@ from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import binaries
 from blockattach.storage.domain import volume_lifecycle
-from blockattach.storage.objects import placement as placement_objects
 from blockattach.storage.rpc import history
 from blockattach.storage.rpc import scheduler as scheduler_rpc
 from blockattach.storage.scheduler import endpoint
@@ -87,7 +87,7 @@ class SchedulerServiceTest(base.DatabaseTestCase):
         self.start()
         asked = self.volume()
         scheduler_rpc.client(self.bus).place_volume(
-            context.admin_context(), placement_objects.VolumeRequest.from_domain(
+            context.admin_context(), objects.VolumeRequest.from_domain(
                 placing_facts.request(self.database, asked.id)))
         self.assertEqual(('one@b', asked.id), self.heard.get(timeout=LIMIT))
         self.assertEqual('one@b#p', volume_queries.get(self.database, asked.id).pool)

@@ -20,6 +20,7 @@ from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import processes
 from blockattach.platform.rpc import transport
 from blockattach.storage import errors
+from blockattach.storage import objects
 from blockattach.storage.control import endpoint as control_endpoint
 from blockattach.storage.db import models
 from blockattach.storage.db import work_ends
@@ -33,7 +34,6 @@ from blockattach.storage.domain import attachment_lifecycle
 from blockattach.storage.domain import binaries
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import volume_lifecycle
-from blockattach.storage.objects import placement as placement_objects
 from blockattach.storage.rpc import attachments as attachments_rpc
 from blockattach.storage.rpc import history
 from blockattach.storage.rpc import scheduler as scheduler_rpc
@@ -213,7 +213,7 @@ class DuplicatesTest(instances.WorldTestCase):
         volume = self.world.volume()
         extending.start(self.world.database, volume, 3, 'available',
                         instances.LEASE_SECONDS)
-        request = placement_objects.VolumeRequest.from_domain(
+        request = objects.VolumeRequest.from_domain(
             placing_facts.request(self.world.database, volume.id))
         return Case(
             lambda: self.schedulers.place_volume(self.world.caller, request),
@@ -258,20 +258,20 @@ class DuplicatesTest(instances.WorldTestCase):
 
     def scheduler_place_volume(self):
         volume = self.waiting_volume()
-        request = placement_objects.VolumeRequest.from_domain(pools.request_of(volume, {}))
+        request = objects.VolumeRequest.from_domain(pools.request_of(volume, {}))
         return Case(
             lambda: self.schedulers.place_volume(self.world.caller, request),
             lambda: self.status(volume) == 'available',
             lambda: self.claim(volume, volume.generation))
 
     def scheduler_report_pools(self):
-        report = placement_objects.PoolsReport.from_capabilities(instances.HOST, {'pool': {}})
+        report = objects.PoolsReport.from_capabilities(instances.HOST, {'pool': {}})
         return Case(lambda: self.schedulers.report_pools(self.world.caller, report),
                     lambda: True, lambda: None)
 
     def scheduler_judge_pools(self):
         kind = make.volume_type(self.world.database)
-        request = placement_objects.VolumeRequest.from_domain(
+        request = objects.VolumeRequest.from_domain(
             pools.request_for(kind, 1, make.ZONE))
         return Case(lambda: self.schedulers.judge_pools(self.world.caller, request,
                                                         kind.id),

@@ -11,7 +11,7 @@ from blockattach.storage.api import services as api_services
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.services import services as db_services
 from blockattach.storage.domain import binaries
-from blockattach.storage.domain import extra_specs
+from blockattach.storage.domain import volume_type
 from blockattach.storage.policy import access
 from blockattach.storage.policy import services as policies
 
@@ -42,7 +42,7 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
     wanted = {} if kind is None else access.find_volume_type(
         call.context, services.database, kind).extra_specs
     found = [pool for pool in pools.list_all(services.database, services.service_down_time)
-             if extra_specs.lacking(pool.capabilities, wanted) is None
+             if volume_type.lacking(pool.capabilities, wanted) is None
              and all(_has({**pool.capabilities, 'name': pool.name}, key, value)
                      for key, value in asked.items())]
     if not with_detail:
@@ -81,9 +81,9 @@ def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
     if key.endswith('~'):
         return found is not None and value in str(found)
     if isinstance(found, bool):
-        return extra_specs.matches(found, f'<is> {value}')
+        return volume_type.matches(found, f'<is> {value}')
     if isinstance(found, int | float):
-        return extra_specs.matches(found, f'== {value}')
+        return volume_type.matches(found, f'== {value}')
     return bool(found == value)
 
 

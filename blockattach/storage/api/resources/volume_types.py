@@ -1,4 +1,4 @@
-"""Volume types with their extra specs and their encryption."""
+"""Volume types with their extra specs and encryption, and project access to private types."""
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from blockattach.storage import errors
 from blockattach.storage.api import answers
 from blockattach.storage.api import listing
 from blockattach.storage.api import services as api_services
+from blockattach.storage.db.types import type_access
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.domain import records
 from blockattach.storage.domain import volume_type
@@ -156,6 +157,30 @@ def update_encryption(services: api_services.ApiServices, call: operation.Call) 
 def delete_encryption(services: api_services.ApiServices, call: operation.Call) -> None:
     """Delete the encryption of a type."""
     volume_types.delete_encryption(services.database, call.target.id, _named(call))
+
+
+def list_access(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
+    """List the projects with access to a volume type.
+
+    :raises VolumeTypeAccessNotFound: the type is public
+    """
+    if call.target.is_public:
+        raise errors.VolumeTypeAccessNotFound(
+            'Access list not available for public volume types.')
+    return {'volume_type_access': [
+        {'volume_type_id': call.target.id, 'project_id': project_id}
+        for project_id in type_access.projects(services.database, call.target.id)]}
+
+
+def add_access(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Add access of a project to the volume type."""
+    type_access.add(services.database, call.target.id, call.body['addProjectAccess']['project'])
+
+
+def remove_access(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Remove access of a project from the volume type."""
+    type_access.remove(services.database, call.target.id,
+                       call.body['removeProjectAccess']['project'])
 
 
 def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.Asked:
@@ -351,6 +376,13 @@ _ENCRYPTION_PATH = '/types/{id}/encryption'
 _SPECS_PATH = '/types/{id}/extra_specs'
 _SPEC_PATH = '/types/{id}/extra_specs/{key}'
 _of_type = functools.partial(operation.Operation, target=access.volume_type)
+_PROJECT = schema.obj({'project': {'type': 'string', 'minLength': 1, 'maxLength': 255}},
+                      required=['project'])
+_ACCESS_LIST = schema.wrapped('volume_type_access', schema.array(answers.whole({
+    'volume_type_id': schema.UUID,
+    'project_id': answers.TEXT,
+})))
+_act = functools.partial(operation.action, '/types/{id}/action', target=access.volume_type)
 
 OPERATIONS = (
     operation.Operation(
@@ -399,4 +431,14 @@ OPERATIONS = (
     _of_type('DELETE', f'{_ENCRYPTION_PATH}/{{encryption_id}}', delete_encryption,
              policy=policies.ENCRYPTION_DELETE, status=202, answer=_NOTHING,
              summary='Delete the encryption type of a volume type.'),
+    _of_type('GET', '/types/{id}/os-volume-type-access', list_access,
+             policy=policies.ACCESS_LIST, answer={BASE: _ACCESS_LIST},
+             faults=(errors.VolumeTypeAccessNotFound,),
+             summary='List the projects with access to a private volume type.'),
+    _act('addProjectAccess', add_access, _PROJECT, policy=policies.ACCESS_ADD,
+         faults=(errors.VolumeTypeAccessExists,),
+         summary='Add private volume type access to a project.'),
+    _act('removeProjectAccess', remove_access, _PROJECT, policy=policies.ACCESS_REMOVE,
+         faults=(errors.VolumeTypeAccessNotFound,),
+         summary='Remove private volume type access from a project.'),
 )

@@ -1,7 +1,7 @@
 """Comparison of extra specs with the capabilities of a pool."""
 import unittest
 
-from blockattach.storage.domain import extra_specs
+from blockattach.storage.domain import volume_type
 
 YES, NO = True, False
 
@@ -95,16 +95,16 @@ class OperatorTest(unittest.TestCase):
     def test_operator_matches_capability(self):
         for reported, wanted, expected in OPERATORS:
             with self.subTest(reported=reported, wanted=wanted):
-                self.assertIs(expected, extra_specs.matches(reported, wanted))
+                self.assertIs(expected, volume_type.matches(reported, wanted))
 
 
 class KeyTest(unittest.TestCase):
     def test_extra_specs_match_capabilities(self):
         for specs, reported, expected in KEYS:
             with self.subTest(specs=specs, reported=reported):
-                reason = extra_specs.lacking(reported, specs)
+                reason = volume_type.lacking(reported, specs)
                 self.assertEqual(expected, reason is None, reason)
 
     def test_reason_names_key_reported_and_required(self):
         self.assertEqual('capability tier is tin (required: s== gold)',
-                         extra_specs.lacking({'tier': 'tin'}, {'tier': 's== gold'}))
+                         volume_type.lacking({'tier': 'tin'}, {'tier': 's== gold'}))

@@ -13,8 +13,6 @@ from blockattach.platform.rpc import versioned_objects
 from blockattach.storage import objects
 from blockattach.storage.domain import connection
 from blockattach.storage.domain import pools
-from blockattach.storage.objects import attachment
-from blockattach.storage.objects import placement
 from blockattach.storage.rpc import history
 from blockattach.tests.unit import samples
 
@@ -50,13 +48,13 @@ def every() -> list[versioned_objects.BlockattachObject]:
     """Return a filled instance of each versioned object."""
     one = samples.attachment()
     return [
-        attachment.Attachment.from_domain(one, INFO),
-        attachment.AttachmentPayload.from_domain(one),
-        attachment.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
+        objects.Attachment.from_domain(one, INFO),
+        objects.AttachmentPayload.from_domain(one),
+        objects.VolumeAttachmentPayload.from_domain(one, samples.volume(), [one]),
         notices.BlockDevicePayload.from_record(DEVICE),
         notices.ServerActPayload.from_record(SERVER, [DEVICE], 'no valid host'),
-        placement.PoolsReport.from_capabilities('h@b', {'p': {'free_capacity_gb': 1.5}}),
-        placement.VolumeRequest.from_domain(REQUEST)]
+        objects.PoolsReport.from_capabilities('h@b', {'p': {'free_capacity_gb': 1.5}}),
+        objects.VolumeRequest.from_domain(REQUEST)]
 
 
 def ordered(primitive):
@@ -97,9 +95,9 @@ class FingerprintsTest(unittest.TestCase):
 class AttachmentTest(unittest.TestCase):
     """Attachment object for consumers."""
 
-    def sent(self, info: dict[str, object] | None) -> attachment.Attachment:
-        made = attachment.Attachment.from_domain(samples.attachment(), info)
-        return attachment.Attachment.obj_from_primitive(made.obj_to_primitive())
+    def sent(self, info: dict[str, object] | None) -> objects.Attachment:
+        made = objects.Attachment.from_domain(samples.attachment(), info)
+        return objects.Attachment.obj_from_primitive(made.obj_to_primitive())
 
     def test_attachment_has_fields_of_api(self) -> None:
         sent = self.sent(INFO)
@@ -123,9 +121,9 @@ class PayloadTest(unittest.TestCase):
     """Notification payload read back as an object."""
 
     def test_payload_equal_after_round_trip(self) -> None:
-        made = attachment.VolumeAttachmentPayload.from_domain(
+        made = objects.VolumeAttachmentPayload.from_domain(
             samples.attachment(), samples.volume(), [samples.attachment()])
-        again = attachment.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
+        again = objects.VolumeAttachmentPayload.obj_from_primitive(made.obj_to_primitive())
         self.assertEqual(made.to_body(), again.to_body())
         self.assertNotIn(samples.SECRET, str(made))
 
@@ -153,10 +151,10 @@ class VolumeRequestTest(unittest.TestCase):
     """Volume request for the scheduler."""
 
     def test_volume_request_equal_after_round_trip(self) -> None:
-        self.assertEqual(REQUEST, placement.VolumeRequest.from_domain(REQUEST).to_domain())
+        self.assertEqual(REQUEST, objects.VolumeRequest.from_domain(REQUEST).to_domain())
 
     def test_volume_request_object_shares_no_data(self) -> None:
-        carrier = placement.VolumeRequest.from_domain(REQUEST)
+        carrier = objects.VolumeRequest.from_domain(REQUEST)
         carrier.extra_specs['other'] = 'x'
         self.assertNotIn('other', REQUEST.extra_specs)
 
@@ -165,7 +163,7 @@ class PoolsReportTest(unittest.TestCase):
     """Report of the pools of a backend."""
 
     def report(self, **capabilities: object) -> dict[str, object]:
-        made = placement.PoolsReport.from_capabilities('h@b', {'p': capabilities})
+        made = objects.PoolsReport.from_capabilities('h@b', {'p': capabilities})
         return made.capabilities()['p']
 
     def test_capabilities_equal_after_round_trip(self) -> None:

@@ -5,7 +5,7 @@ import tempfile
 import unittest
 
 from blockattach.platform import errors
-from blockattach.platform.rpc.http import keys
+from blockattach.platform.rpc.http import trust
 
 OWN, OTHER = 'a1' * 32, 'b2' * 32
 
@@ -23,8 +23,8 @@ class KeyFileTest(unittest.TestCase):
         draft.chmod(0o600)
         draft.replace(self.path)
 
-    def open(self) -> keys.KeyFile:
-        return keys.KeyFile(str(self.path), 'prefix')
+    def open(self) -> trust.KeyFile:
+        return trust.KeyFile(str(self.path), 'prefix')
 
     def test_first_start_creates_private_key_file(self) -> None:
         made, again = self.open(), self.open()

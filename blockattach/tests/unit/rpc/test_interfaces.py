@@ -14,8 +14,8 @@ from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.rpc import transport
+from blockattach.storage import objects
 from blockattach.storage.domain import pools
-from blockattach.storage.objects import placement
 from blockattach.storage.rpc import history
 from blockattach.storage.rpc import scheduler
 from blockattach.storage.rpc import volume
@@ -81,13 +81,13 @@ class SchedulerEndpoint(scheduler.SchedulerInterface, probe.ProbeEndpoint):
     TOPIC = 'scheduler'
 
     def place_volume(self, ctxt: context.RequestContext,
-                     request: placement.VolumeRequest) -> None:
+                     request: objects.VolumeRequest) -> None:
         self.heard.put(request)
 
-    def report_pools(self, ctxt: context.RequestContext, report: placement.PoolsReport) -> None:
+    def report_pools(self, ctxt: context.RequestContext, report: objects.PoolsReport) -> None:
         self.heard.put(report)
 
-    def judge_pools(self, ctxt: context.RequestContext, request: placement.VolumeRequest,
+    def judge_pools(self, ctxt: context.RequestContext, request: objects.VolumeRequest,
                     volume_type_id: str) -> Sequence[Mapping[str, Any]]:
         return [{'name': 'h@b#p', 'left_gb': None, 'score': 0.5, 'refused_by': None,
                  'reason': volume_type_id}]
@@ -221,7 +221,7 @@ class InterfacesTest(unittest.TestCase):
             [{'name': 'h@b#p', 'left_gb': None, 'score': 0.5, 'refused_by': None,
               'reason': 'type'}],
             scheduler.client(self.bus).judge_pools(
-                self.ctxt, placement.VolumeRequest.from_domain(request), 'type'))
+                self.ctxt, objects.VolumeRequest.from_domain(request), 'type'))
 
     def test_start_work_cast_delivered(self) -> None:
         endpoint = VolumeEndpoint()
@@ -239,7 +239,7 @@ class InterfacesTest(unittest.TestCase):
             volume_id='v', generation=3, size_gb=10, multiattach=True, availability_zone=None,
             extra_specs={'multiattach': '<is> True'}, tried=('h@b#p',))
         scheduler.client(self.bus).place_volume(
-            self.ctxt, placement.VolumeRequest.from_domain(request))
+            self.ctxt, objects.VolumeRequest.from_domain(request))
         heard = endpoint.heard.get(timeout=probe.LIMIT)
         self.assertEqual(request, heard.to_domain())
 
@@ -248,7 +248,7 @@ class InterfacesTest(unittest.TestCase):
         for number, endpoint in enumerate(endpoints):
             self.serve(endpoint, f'host{number}')
         scheduler.client(self.bus).report_pools(
-            self.ctxt, placement.PoolsReport.from_capabilities(
+            self.ctxt, objects.PoolsReport.from_capabilities(
                 'h@b', {'p': {'free_capacity_gb': 1.5}}))
         for endpoint in endpoints:
             report = endpoint.heard.get(timeout=probe.LIMIT)

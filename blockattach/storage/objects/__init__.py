@@ -1,1 +1,0 @@
-"""Versioned objects that are sent between processes. They contain data only."""
