@@ -12,7 +12,6 @@ from oslo_config import cfg
 
 from blockattach.platform import clock
 from blockattach.platform import errors
-from blockattach.platform.health import monitor
 from blockattach.platform import secrets
 from blockattach.platform.admission import controller
 from blockattach.platform.conf import api as api_conf
@@ -23,6 +22,7 @@ from blockattach.platform.conf import locations
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.conf import service as service_conf
 from blockattach.platform.db import opening
+from blockattach.platform.health import monitor
 from blockattach.platform.rpc import notifications
 from blockattach.platform.rpc import transport
 from blockattach.platform.secrets import key_file
