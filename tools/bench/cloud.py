@@ -28,7 +28,7 @@ from bench import client
 from bench import identity as identities
 from bench import processes
 from blockattach.platform import clock as clocks
-from blockattach.platform import health
+from blockattach.platform.health import report
 from blockattach.testing import stack
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import rabbit
@@ -295,8 +295,8 @@ class Cloud:
 
     def _is_healthy(self, name: str) -> bool:
         with contextlib.suppress(OSError, ValueError):
-            said = health.read(str(self.folder / f'blockattach-{name}.health'))
-            return said.state is health.State.READY
+            said = report.read(str(self.folder / f'blockattach-{name}.health'))
+            return said.state is report.State.READY
         return False
 
     def _answers(self) -> bool:

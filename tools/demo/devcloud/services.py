@@ -8,7 +8,7 @@ import datetime
 from typing import NamedTuple
 
 from blockattach.platform import clock as clocks
-from blockattach.platform import health
+from blockattach.platform.health import report
 from blockattach.storage.domain import binaries
 from blockattach.storage.drivers.targets import tgtd
 from blockattach.testing import stack
@@ -176,14 +176,14 @@ def _health(process: records.Process, now: datetime.datetime) -> str:
     if process.health is None:
         return foundation.health(process.name, servers.LOOPBACK, process.port or 0)
     try:
-        said = health.read(process.health)
+        said = report.read(process.health)
     except FileNotFoundError:
         return 'starting'
     except (OSError, ValueError) as exc:
         return f'unreadable health file: {exc}'
-    if said.age(now) > said.interval * health.MISSED_INTERVALS:
+    if said.age(now) > said.interval * report.MISSED_INTERVALS:
         return f'no report for {said.age(now):.0f} seconds'
-    if said.state is health.State.READY:
+    if said.state is report.State.READY:
         return READY
     return '; '.join(said.wrong.values()) or said.state
 
