@@ -109,7 +109,6 @@ class Incoming:
         self._size = 0
         self._fed = 0
         self._request: Request | None = None
-        self._refusal: Refusal | None = None
 
     @property
     def kept(self) -> int:
@@ -170,17 +169,12 @@ class Incoming:
         """Store a header. Trailers are ignored, because they cannot be trusted."""
         if self._request is None:
             if len(self._headers) >= _MOST_HEADERS:
-                self._refusal = _long_header()
-                raise self._refusal
+                raise _long_header()
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Create the request from its complete header."""
-        try:
-            self._request = self._begin()
-        except Refusal as refusal:
-            self._refusal = refusal
-            raise
+        self._request = self._begin()
         self.stage = Stage.BODY
 
     def on_body(self, part: bytes) -> None:
@@ -190,8 +184,7 @@ class Incoming:
         request.length += len(part)
         request.body += part[:max(self._most_kept - len(request.body), 0)]
         if request.length > self._most_read:
-            self._refusal = _too_large()
-            raise self._refusal
+            raise _too_large()
 
     def on_message_complete(self) -> None:
         """Add the complete request to `whole`, unless a part of the body is missing.
@@ -283,10 +276,9 @@ class Incoming:
             # Data after the last request is discarded.
             last.leaves = True
             return
-        refusal = self._refusal
-        if refusal is None:
-            refusal = error if isinstance(error, Refusal) else _named_by_parser(error)
-        self.whole.append(refusal)
+        # httptools replaces errors that its callbacks raise, and keeps them as the context.
+        cause = error if isinstance(error, Refusal) else error.__context__
+        self.whole.append(cause if isinstance(cause, Refusal) else _named_by_parser(error))
         self.stage = Stage.NOTHING
 
 

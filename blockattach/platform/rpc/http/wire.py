@@ -165,7 +165,6 @@ class Reader:
         self._body = bytearray()
         self._size = 0
         self._header_size = 0
-        self._fault: Malformed | None = None
 
     def feed(self, data: bytes) -> None:
         """Parse received data.
@@ -176,7 +175,10 @@ class Reader:
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise self._fault or Malformed(f'invalid HTTP: {type(error).__name__}') from None
+            # httptools replaces errors that its callbacks raise, and keeps them as the context.
+            if isinstance(error.__context__, Malformed):
+                raise error.__context__ from None
+            raise Malformed(f'invalid HTTP: {type(error).__name__}') from None
         if not self.in_body and self._size > HEADER_BYTES:
             raise Malformed('the header is too large')
         if self._size > _MOST_BYTES:
@@ -185,31 +187,31 @@ class Reader:
     def on_message_begin(self) -> None:
         """Reject a second message, because messages are not pipelined."""
         if self.whole:
-            self._refuse('data follows the message')
+            raise Malformed('data follows the message')
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header, or a line of the trailer."""
         self._header_size += len(name) + len(value) + _LINE_BYTES
         key = name.decode('latin-1').lower()
         if self.in_body and not self._may_trail(key):
-            self._refuse('unexpected trailer')
+            raise Malformed('unexpected trailer')
         if key in self._headers:
-            self._refuse('duplicate header')
+            raise Malformed('duplicate header')
         if len(self._headers) >= _MOST_HEADERS:
-            self._refuse('too many headers')
+            raise Malformed('too many headers')
         self._headers[key] = value.decode('latin-1').strip(' \t')
 
     def on_headers_complete(self) -> None:
         """Check the complete header."""
         if self._header_size > HEADER_BYTES:
-            self._refuse('the header is too large')
+            raise Malformed('the header is too large')
         if self.parser.get_http_version() != '1.1':
-            self._refuse('not HTTP/1.1')
+            raise Malformed('not HTTP/1.1')
         length, coding = self._headers.get(_LENGTH), self._headers.get(_CODING)
         if (length is None) == (coding is None) or coding not in (None, _CHUNKED):
-            self._refuse('exactly one of Content-Length and chunked encoding is required')
+            raise Malformed('exactly one of Content-Length and chunked encoding is required')
         if length is not None and int(length) > BODY_BYTES:
-            self._refuse('the body is too large')
+            raise Malformed('the body is too large')
         self._check_start()
         self.in_body = True
 
@@ -217,7 +219,7 @@ class Reader:
         """Store a part of the body."""
         self._body += part
         if len(self._body) > BODY_BYTES:
-            self._refuse('the body is too large')
+            raise Malformed('the body is too large')
 
     def on_message_complete(self) -> None:
         """Record that the message is complete."""
@@ -228,11 +230,6 @@ class Reader:
 
     def _check_start(self) -> None:
         """Check the parts that only requests or only replies have."""
-
-    def _refuse(self, reason: str) -> None:
-        # httptools replaces this error with its own, so `feed` raises it again.
-        self._fault = Malformed(reason)
-        raise self._fault
 
 
 class RequestReader(Reader):
@@ -284,9 +281,9 @@ class RequestReader(Reader):
     def _check_start(self) -> None:
         target = self._target
         if self._requests.get_method() != b'POST' or not target.startswith(_ROOT.encode()):
-            self._refuse('not POST /rpc/TOPIC')
+            raise Malformed('not POST /rpc/TOPIC')
         if not target.isascii() or 'expect' in self._headers or self.parser.should_upgrade():
-            self._refuse('unsupported target, Expect header, or upgrade')
+            raise Malformed('unsupported target, Expect header, or upgrade')
 
 
 class AnswerReader(Reader):
@@ -307,7 +304,7 @@ class AnswerReader(Reader):
 
     def _check_start(self) -> None:
         if self._answers.get_status_code() not in _REASONS:
-            self._refuse('unexpected status')
+            raise Malformed('unexpected status')
 
 
 def _path(topic: str) -> str:
