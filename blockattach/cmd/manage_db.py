@@ -10,6 +10,7 @@ from blockattach.platform.conf import core
 from blockattach.platform.conf import locations
 from blockattach.storage.db import purging
 from blockattach.storage.db import schema
+from blockattach.storage.db.schema import online_migrations
 from blockattach.wiring import configuration
 from blockattach.wiring import dependencies
 
@@ -63,7 +64,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     except errors.ConfigurationError as exc:
         return _failed(exc, WRONG_NUMBER)
     try:
-        results = schema.run(dependencies.open_database(conf), most)
+        results = online_migrations.run(dependencies.open_database(conf), most)
     except (errors.ConfigurationError, errors.DatabaseUnavailable) as exc:
         # With status 1, callers would repeat the command.
         return _failed(exc, FAILED)

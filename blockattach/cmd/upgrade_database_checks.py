@@ -12,6 +12,7 @@ from blockattach.platform.conf import core as core_conf
 from blockattach.storage.db import schema as db_schema
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.db.schema import online_migrations
 from blockattach.storage.db.services import services as db_services
 from blockattach.wiring import compute_store
 from blockattach.wiring import dependencies
@@ -103,7 +104,7 @@ def rows(at: Installation) -> Result:
     """Check that all rows are in the format of this release."""
     if not at.expanded:
         return _later()
-    left = db_schema.remaining(at.database)
+    left = online_migrations.remaining(at.database)
     listed = ', '.join(f'{number} for {name}' for name, number in left.items())
     return Result(Code.WARNING, f'Rows must be migrated: {listed}. Run blockattach-manage '
                                 'db online_data_migrations.') if left else ok()

@@ -34,6 +34,7 @@ from blockattach.storage.db import schema
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import key_rotation
+from blockattach.storage.db.schema import online_migrations
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.rpc import attachment_notices
 from blockattach.storage.rpc import history
@@ -221,7 +222,7 @@ def _key_option(core: core_conf.CoreSettings) -> str:
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
     """Return the reasons why the schema cannot be contracted now, a sentence each."""
-    return schema.hindrances(database, *older(conf))
+    return online_migrations.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
@@ -232,10 +233,10 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[
     :returns: reasons why a step cannot be done, a sentence each; that step and later steps were
         not done
     """
-    behind = schema.behind(database, *older(conf))
+    behind = online_migrations.behind(database, *older(conf))
     if behind:
         return behind
-    schema.run(database)
+    online_migrations.run(database)
     hindrances = contract_hindrances(conf, database)
     if not hindrances:
         schema.contract(database.engine)

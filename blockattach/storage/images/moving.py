@@ -1,4 +1,4 @@
-"""Transfer of data between Glance and disks, with the verification of signatures.
+"""Download of images to disks of volumes, upload of disks as images, and image signatures.
 
 An image is first downloaded to a folder of its own. There it is inspected before any program opens
 it, and only an accepted image is written to a disk. The folder is deleted at the end. Signatures

@@ -2,10 +2,10 @@
 import sqlalchemy as sa
 
 from blockattach.storage.db import models
-from blockattach.storage.db import schema
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.attachments import grants
 from blockattach.storage.db.attachments import initiator_names
+from blockattach.storage.db.schema import online_migrations
 from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.storage.domain import connection
 from blockattach.tests.db import base
@@ -42,7 +42,7 @@ class Case(base.DatabaseTestCase):
 
     def migrate(self):
         return [(result.found, result.done, result.remaining)
-                for result in schema.run(self.database)
+                for result in online_migrations.run(self.database)
                 if result.name == 'initiator_names']
 
 

@@ -32,6 +32,7 @@ from blockattach.platform.db import engine
 from blockattach.platform.db import opening
 from blockattach.storage.db import models
 from blockattach.storage.db import schema
+from blockattach.storage.db.schema import online_migrations
 
 opened = opening.open_engine(database.DatabaseSettings(sys.argv[1]))
 rows = storage_db.Database(opened, secrets.Sealer([secrets.new_key()]), clock.Clock())
@@ -49,9 +50,9 @@ for name in sys.argv[2:]:
         elif name == 'version':
             print(*filter(None, schema.version(opened)))
         elif name == 'remaining':
-            print(sum(schema.remaining(rows).values()))
+            print(sum(online_migrations.remaining(rows).values()))
         elif name == 'run':
-            schema.run(rows)
+            online_migrations.run(rows)
         else:
             getattr(schema, name)(opened)
     except (exception.DBError, sa.exc.SQLAlchemyError):

@@ -2,7 +2,7 @@
 import sqlalchemy as sa
 
 from blockattach.storage.db import models
-from blockattach.storage.db import schema
+from blockattach.storage.db.schema import online_migrations
 from blockattach.storage.db.services import services
 from blockattach.storage.domain import binaries
 from blockattach.tests.db import base
@@ -25,11 +25,11 @@ def give_names(database, most):
     with database.writer() as connection:
         ids = connection.scalars(sa.select(_volumes.c.id).where(_UNNAMED).limit(most)).all()
         connection.execute(_volumes.update().where(_volumes.c.id.in_(ids)).values(name='x'))
-    return schema.Progress(len(ids), len(ids))
+    return online_migrations.Progress(len(ids), len(ids))
 
 
-MIGRATION = schema.Migration('names', 'Every volume has a name.', without_name,
-                             give_names)
+MIGRATION = online_migrations.Migration('names', 'Every volume has a name.', without_name,
+                                        give_names)
 
 
 @base.on_sqlite_and_servers_in_turn
@@ -43,27 +43,27 @@ class OnlineMigrationsTest(base.DatabaseTestCase):
             connection.execute(_volumes.update().values(name=None))
 
     def run_it(self, most=None, *others):
-        return schema.run(self.database, most, (*others, MIGRATION))
+        return online_migrations.run(self.database, most, (*others, MIGRATION))
 
     def test_new_rows_need_no_online_migration(self):
-        self.assertEqual({0}, {result.found for result in schema.run(self.database)})
-        self.assertEqual({}, schema.remaining(self.database))
+        self.assertEqual({0}, {result.found for result in online_migrations.run(self.database)})
+        self.assertEqual({}, online_migrations.remaining(self.database))
 
     def test_online_migration_processes_each_row_once(self):
         self.assertEqual([('names', MANY, MANY, 0, None)], self.run_it())
         self.assertEqual([('names', 0, 0, 0, None)], self.run_it())
-        self.assertEqual({}, schema.remaining(self.database, (MIGRATION,)))
+        self.assertEqual({}, online_migrations.remaining(self.database, (MIGRATION,)))
 
     def test_online_migration_limited_and_resumed(self):
         self.assertEqual([('names', 3, 3, 2, None)], self.run_it(3))
-        self.assertEqual({'names': 2}, schema.remaining(self.database, (MIGRATION,)))
+        self.assertEqual({'names': 2}, online_migrations.remaining(self.database, (MIGRATION,)))
         self.assertEqual([('names', 2, 2, 0, None)], self.run_it(3))
 
     def test_failing_online_migration_does_not_stop_others(self):
         def fail(database, most):
             raise OSError('no')
 
-        failing = schema.Migration('failing', '', lambda database: 1, fail)
+        failing = online_migrations.Migration('failing', '', lambda database: 1, fail)
         with self.assertLogs('blockattach', 'ERROR'):
             first, second = self.run_it(None, failing)
         self.assertIsInstance(first.failure, OSError)
@@ -77,7 +77,7 @@ class OlderServicesTest(base.DatabaseTestCase):
         for number, release in enumerate(('0.8', '0.9', '1.0', '9.9')):
             services.register(self.database, binaries.VOLUME, f'h{number}@b', 'nova', 'instance',
                               release)
-        [found] = schema.hindrances(self.database, 60, OLDER)
+        [found] = online_migrations.hindrances(self.database, 60, OLDER)
         self.assertIn(f'{binaries.VOLUME} on h0@b (release 0.8), '
                       f'{binaries.VOLUME} on h1@b (release 0.9)', found)
         self.assertNotIn('h2@b', found)
@@ -86,4 +86,4 @@ class OlderServicesTest(base.DatabaseTestCase):
         with self.database.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01' "
                                        "WHERE host = 'h1@b'"))
-        self.assertEqual([], schema.hindrances(self.database, 60, OLDER))
+        self.assertEqual([], online_migrations.hindrances(self.database, 60, OLDER))

@@ -1,0 +1,133 @@
+"""Online data migrations, and the checks before the schema is contracted.
+
+Online data migrations convert rows after the schema was expanded, while all processes are running.
+Each migration runs in batches, and can be interrupted and restarted at any time. It comes to an
+end, because this release writes only rows that need no migration. The next contraction requires
+that all migrations are complete.
+"""
+from collections.abc import Callable
+from collections.abc import Collection
+from typing import NamedTuple
+
+from oslo_log import log as oslo_log
+
+from blockattach.platform import log
+from blockattach.storage.db import storage_db
+from blockattach.storage.db.attachments import initiator_names
+from blockattach.storage.db.services import services
+
+LOG = oslo_log.getLogger(__name__)
+
+BATCH = 50
+
+
+class Progress(NamedTuple):
+    """Numbers of rows that one batch has found and migrated."""
+
+    found: int
+    done: int
+
+
+class Migration(NamedTuple):
+    """Online data migration.
+
+    :ivar text: description for operators
+    :ivar remaining: returns the number of rows to migrate
+    :ivar act: migrates one batch of rows, at most as many as its second argument
+    """
+
+    name: str
+    text: str
+    remaining: Callable[[storage_db.Database], int]
+    act: Callable[[storage_db.Database, int], Progress]
+
+
+# The migrations run in this order. A migration is removed one release after the contraction that
+# requires it.
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration('initiator_names', 'Convert initiator names to lower case.',
+              initiator_names.remaining,
+              lambda database, most: Progress(*initiator_names.migrate(database, most))),
+)
+
+
+class Result(NamedTuple):
+    """Result of one run of a migration.
+
+    :ivar found: number of rows that the batches have found
+    :ivar done: number of migrated rows
+    :ivar remaining: number of rows still to migrate
+    :ivar failure: error that ended the run; None on success
+    """
+
+    name: str
+    found: int
+    done: int
+    remaining: int
+    failure: Exception | None
+
+
+def run(database: storage_db.Database, most: int | None = None,
+        migrations: tuple[Migration, ...] = MIGRATIONS) -> list[Result]:
+    """Run migrations one after the other. A failed migration does not stop the others.
+
+    :param most: maximum number of rows to migrate in total; None for no limit
+    """
+    results = []
+    for migration in migrations:
+        result = _run_one(database, migration, most)
+        results.append(result)
+        if most is not None:
+            most -= result.done
+    return results
+
+
+def remaining(database: storage_db.Database,
+              migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
+    """Return the number of rows to migrate, by the name of the migration.
+
+    Complete migrations are left out.
+    """
+    found = {migration.name: migration.remaining(database) for migration in migrations}
+    return {name: number for name, number in found.items() if number}
+
+
+def hindrances(database: storage_db.Database, down_after: float,
+               older: Collection[str]) -> list[str]:
+    """Return the reasons that prevent a contraction of the schema, as sentences.
+
+    :param down_after: seconds without a heartbeat after which a service counts as down. Services
+        that are down do not prevent a contraction
+    :param older: names of the earlier releases
+    """
+    return [f'{number} rows remain for the online data migration {name}, run blockattach-manage '
+            'db online_data_migrations'
+            for name, number in remaining(database).items()] + behind(database, down_after, older)
+
+
+def behind(database: storage_db.Database, down_after: float, older: Collection[str]) -> list[str]:
+    """Return a sentence that names the running services of earlier releases.
+
+    The parameters are those of `hindrances`.
+
+    :returns: list with one sentence, or an empty list if there are no such services
+    """
+    names = services.of_releases(database, down_after, older)
+    return ([f'services of an older release are running: {", ".join(names)}'] if names
+            else [])
+
+
+def _run_one(database: storage_db.Database, migration: Migration, most: int | None) -> Result:
+    found = done = 0
+    failure = None
+    try:
+        while most is None or done < most:
+            batch = migration.act(database, BATCH if most is None else min(BATCH, most - done))
+            found += batch.found
+            done += batch.done
+            if not batch.done:
+                break
+    except Exception as exc:
+        LOG.exception('Failed to run online data migration%s', log.fields(name=migration.name))
+        failure = exc
+    return Result(migration.name, found, done, migration.remaining(database), failure)
