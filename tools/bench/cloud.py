@@ -275,7 +275,10 @@ class Cloud:
             delay.unlink()
 
     def also_serves(self, topic: str, host: str) -> None:
-        """Delete a queue with the cloud that another process uses under the names of the cloud."""
+        """Register a queue of another process under the names of the cloud.
+
+        The queue is deleted with the cloud.
+        """
         self._broker.serves(topic, host)
 
     def last_words(self, name: str) -> str:

@@ -71,7 +71,7 @@ class Verdict(NamedTuple):
     :ivar wanted: required value
     :ivar spread: smallest and largest ratio of a single round
     :ivar other: figure of the peer or the floor
-    :ivar met: whether the goal is met
+    :ivar met: ``met``, ``not met`` or ``void``, or the reason why the goal was not judged
     """
 
     goal: str

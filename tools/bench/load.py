@@ -1,6 +1,6 @@
 """Load process, controlled by JSON on standard input.
 
-The process reads a job in one line, warms up, and prints ``ready``. It starts with the next line.
+The process reads a job in one line, warms up, and prints ``ready``. The next line starts the load.
 At the end it prints the duration of each operation and the errors.
 """
 import collections

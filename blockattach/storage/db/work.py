@@ -1,8 +1,9 @@
-"""Rows of asynchronous work: claim, renewal, handover and end, by single statements.
+"""Rows of asynchronous work: claim, renewal, handover and end.
 
-Deadlines use the time of the database. If a resource and its work change together, both change in
-one transaction, and the row of the resource is locked first. Functions for such transactions have
-a connection as their first argument. The other functions are transactions of their own.
+Most changes are single statements. Deadlines use the time of the database. If a resource and its
+work change together, both change in one transaction, and the row of the resource is locked first.
+Functions for such transactions have a connection as their first argument. The other functions are
+transactions of their own.
 
 The table of work contains the work on volumes and snapshots. The work on an attachment is part of
 the row of the attachment.
