@@ -9,14 +9,14 @@ from blockattach.compute import lifecycle
 from blockattach.compute import records
 from blockattach.platform import context
 from blockattach.platform.rpc import notifications
-from blockattach.platform.rpc import versioned_objects
+from blockattach.platform.rpc import serializing
 from blockattach.storage.domain import connection
 
 START, END, ERROR = 'start', 'end', 'error'
 
 
 @ovo_base.VersionedObjectRegistry.register
-class BlockDevicePayload(versioned_objects.BlockattachObject):
+class BlockDevicePayload(serializing.BlockattachObject):
     """Volume of a server in a notification."""
 
     VERSION = '1.0'
@@ -37,7 +37,7 @@ class BlockDevicePayload(versioned_objects.BlockattachObject):
 
 
 @ovo_base.VersionedObjectRegistry.register
-class ServerActPayload(versioned_objects.BlockattachObject):
+class ServerActPayload(serializing.BlockattachObject):
     """Server with its volumes in a phase of an action.
 
     ``fault`` is the reason why the action failed.

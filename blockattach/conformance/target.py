@@ -9,18 +9,16 @@ import threading
 import uuid
 from collections.abc import Sequence
 
-from blockattach.conformance import initiators
-from blockattach.conformance import portals
+from blockattach.conformance import paths
 from blockattach.conformance import target_base
 from blockattach.platform import errors
 from blockattach.platform import units
 from blockattach.storage.domain import connection
-from blockattach.storage.domain import reservation
 from blockattach.storage.drivers import base
 
 _RW = connection.AccessMode.RW
 _RO = connection.AccessMode.RO
-_Held = reservation.HostReservation
+_Held = connection.HostReservation
 _SIZE = 4096
 
 
@@ -31,7 +29,7 @@ CAPABILITIES = frozenset({'daemon', 'host_reservations', 'live_resize', 'native_
 """Capabilities of a target that the parts of this kit can prove."""
 
 
-class TargetContract(portals.PortalContract, initiators.InitiatorContract):
+class TargetContract(paths.PortalContract, paths.InitiatorContract):
     """Behaviours of `base.ExportTarget`."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
@@ -206,12 +204,12 @@ class TargetContract(portals.PortalContract, initiators.InitiatorContract):
                              self.granted(export))
 
 
-class AccessContract(portals.PathContract):
+class AccessContract(paths.PathContract):
     """Behaviours of a target that initiators see. The tests need `host`."""
 
     def test_initiator_logs_in_by_each_form_that_was_sent(self) -> None:
         export = self.an_export()
-        grant = initiators.in_capitals(self.a_grant(export))
+        grant = paths.in_capitals(self.a_grant(export))
         made = self.target.grant(export, grant)
         sessions = []
         for number, name in enumerate(grant.admitted, 1):
@@ -441,7 +439,7 @@ class ReservationContract(TargetBase):
         for grant in self.grants:
             self.target.grant(self.export, grant)
 
-    def held(self) -> list[reservation.HostReservation | None]:
+    def held(self) -> list[connection.HostReservation | None]:
         """Return the state of each host in the reservations that the target reports."""
         assert isinstance(self.target, base.HostReservations)
         found = self.target.reservations(self.export.volume_id)

@@ -15,14 +15,14 @@ from typing import Self
 from oslo_versionedobjects import base as ovo_base
 from oslo_versionedobjects import fields
 
-from blockattach.platform.rpc import versioned_objects
+from blockattach.platform.rpc import serializing
 from blockattach.storage.domain import attachment_lifecycle
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import records
 
 
 @ovo_base.VersionedObjectRegistry.register
-class Attachment(versioned_objects.BlockattachObject):
+class Attachment(serializing.BlockattachObject):
     """Attachment for a consumer on the bus, with the keys and values of the Block Storage API.
 
     ``connection_info`` tells the host how to reach the volume. It is empty before the consumer has
@@ -42,7 +42,7 @@ class Attachment(versioned_objects.BlockattachObject):
         'attach_status': fields.StringField(),
         'attach_mode': fields.StringField(nullable=True),
         'attached_at': fields.DateTimeField(nullable=True),
-        'connection_info': versioned_objects.UnprintedField(nullable=True),
+        'connection_info': serializing.UnprintedField(nullable=True),
     }
 
     @classmethod
@@ -57,7 +57,7 @@ class Attachment(versioned_objects.BlockattachObject):
 
 
 @ovo_base.VersionedObjectRegistry.register
-class AttachmentPayload(versioned_objects.BlockattachObject):
+class AttachmentPayload(serializing.BlockattachObject):
     """Payload of an attachment. ``attach_mode`` is null while the mode is unknown."""
 
     VERSION = '1.0'
@@ -85,7 +85,7 @@ class AttachmentPayload(versioned_objects.BlockattachObject):
 
 
 @ovo_base.VersionedObjectRegistry.register
-class VolumeAttachmentPayload(versioned_objects.BlockattachObject):
+class VolumeAttachmentPayload(serializing.BlockattachObject):
     """Payload of a volume with all its attachments (``volume_attachment``).
 
     ``attachment`` is the attachment that the notification is about.
@@ -138,7 +138,7 @@ def _words(attachment: records.Attachment) -> dict[str, str | None]:
 
 
 @ovo_base.VersionedObjectRegistry.register
-class VolumeRequest(versioned_objects.BlockattachObject):
+class VolumeRequest(serializing.BlockattachObject):
     """Requirements of a volume on a pool, see `blockattach.storage.domain.pools.VolumeRequest`."""
 
     VERSION = '1.0'
@@ -170,7 +170,7 @@ class VolumeRequest(versioned_objects.BlockattachObject):
 
 
 @ovo_base.VersionedObjectRegistry.register
-class PoolsReport(versioned_objects.BlockattachObject):
+class PoolsReport(serializing.BlockattachObject):
     """Report of the pools of a backend. ``host`` is ``host@backend``.
 
     ``pools`` maps the name of a pool to its capabilities as JSON text. A backend may report any

@@ -1,6 +1,7 @@
 """Builder of the WSGI application of the Block Storage API."""
 import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from typing import Any
 
 from blockattach.platform.conf import api as api_conf
@@ -17,11 +18,15 @@ from blockattach.storage.api import attachment_map
 from blockattach.storage.api import routes
 from blockattach.storage.api import services as api_services
 from blockattach.storage.conf import attachment_map as map_conf
+from blockattach.storage.conf import glance as glance_conf
+from blockattach.storage.conf import images as images_conf
 from blockattach.storage.conf import resource_filters
 from blockattach.storage.conf import scheduler as scheduler_conf
+from blockattach.storage.conf import service_user
 from blockattach.storage.conf import watch as watch_conf
 from blockattach.storage.control import explaining
 from blockattach.storage.control import extending
+from blockattach.storage.control import images
 from blockattach.storage.control import legacy
 from blockattach.storage.control import log_levels
 from blockattach.storage.control import managing
@@ -39,8 +44,10 @@ from blockattach.storage.rpc import volume as volume_rpc
 from blockattach.wiring import authentication
 from blockattach.wiring import control
 from blockattach.wiring import dependencies
-from blockattach.wiring import image_control
 from blockattach.wiring import rules as policy_rules
+
+if TYPE_CHECKING:
+    from blockattach.storage.images import client
 
 Wsgi = Callable[..., Any]
 
@@ -115,7 +122,7 @@ def build_handling(base: dependencies.Dependencies,
                                    functools.partial(processes.client, base.bus),
                                    base.service.host, base.service.service_down_time),
         volumes=volumes.VolumeControl(parts),
-        images=image_control.build(base, parts),
+        images=_build_image_control(base, parts),
         extending=extending.ExtendControl(parts, base.service.service_down_time),
         moving=moving.MoveControl(parts, base.service.service_down_time),
         snapshots=snapshots.SnapshotControl(parts),
@@ -157,3 +164,22 @@ def _call_seconds(base: dependencies.Dependencies) -> float:
     """
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)
+
+def _build_image_control(base: dependencies.Dependencies,
+                         parts: volume_parts.VolumeParts) -> images.ImageControl:
+    """Build the operations on volumes that concern images."""
+    return images.ImageControl(parts, _user_images(base), images_conf.settings(base.conf))
+
+
+def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
+    """Return a client of Glance with the token of the caller, or None without Glance."""
+    settings = glance_conf.settings(base.conf)
+    if not settings.configured:
+        return None
+    # Imported only if needed, because keystoneauth is large.
+    from blockattach.platform import identity
+    from blockattach.storage.images import client
+
+    service = service_user.settings(base.conf)
+    return client.UserImages(settings, base.outgoing,
+                             None if service is None else identity.own(service))

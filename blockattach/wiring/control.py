@@ -23,7 +23,7 @@ from blockattach.wiring import dependencies
 from blockattach.wiring import rules as policy_rules
 
 if TYPE_CHECKING:
-    from blockattach.storage.nova import client as nova_client
+    from blockattach.storage import nova as nova_client
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -94,10 +94,10 @@ def _nova(conf: cfg.ConfigOpts,
         return None
     # Imported only if needed, because keystoneauth is large.
     from blockattach.platform import identity
-    from blockattach.storage.nova import client
+    from blockattach.storage import nova as nova_client
 
     service = service_user.settings(conf)
-    return client.NovaClient(settings, None if service is None else identity.own(service))
+    return nova_client.NovaClient(settings, None if service is None else identity.own(service))
 
 
 def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_config import cfg
 
+from blockattach.platform import admission as admissions
 from blockattach.platform import clock
 from blockattach.platform import errors
 from blockattach.platform import secrets
-from blockattach.platform.admission import controller
 from blockattach.platform.conf import api as api_conf
 from blockattach.platform.conf import core as core_conf
 from blockattach.platform.conf import database as database_conf
@@ -64,7 +64,7 @@ class Dependencies:
     monitor: monitor.Monitor
     reloads: configuration.Reloads
     observation: observation.Observation
-    admission: controller.AdmissionController
+    admission: admissions.AdmissionController
     notifier: notifications.Notifications
     attachment_notifications: attachment_notices.AttachmentNotifications
     clock: clock.Clock
@@ -277,7 +277,7 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
                                      'second_transport_url', rpc.second_transport_url)
     if site and not over_http.others:
         direct, _ = outside.open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
-    admission = controller.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
+    admission = admissions.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)
     with locations.named(conf, rpc_conf.GROUP, 'release'):
         bus = transport.Bus(bus_transport, rpc, history.RELEASES, time,
@@ -289,7 +289,7 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
 
 def assemble(conf: cfg.ConfigOpts, process: str, database: storage_db.Database, bus: transport.Bus,
              broker: transport.BrokerProbe, *, clock: clock.Clock,
-             observed: observation.Observation, admission: controller.AdmissionController,
+             observed: observation.Observation, admission: admissions.AdmissionController,
              threads: waiting.Threads | None = None,
              service: service_conf.ServiceSettings | None = None,
              notifier: notifications.Notifications | None = None,

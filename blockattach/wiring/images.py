@@ -87,9 +87,9 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
     settings = nova_conf.settings(base.conf)
     if not settings.knows_hosts:
         return lambda volume_id, done: None
-    from blockattach.storage.nova import client
+    from blockattach.storage import nova as nova_client
 
-    events = client.ServerEvents(settings)
+    events = nova_client.ServerEvents(settings)
 
     def send(volume_id: str, done: bool) -> None:
         for row in attachment_queries.of_volume(base.database, volume_id):

@@ -14,7 +14,7 @@ from blockattach.storage.volume import work_context
 from blockattach.wiring import dependencies
 
 if TYPE_CHECKING:
-    from blockattach.storage.nova import client as nova_client
+    from blockattach.storage import nova as nova_client
 
 LOG = oslo_log.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None
         return lambda servers, volume_id: dict.fromkeys(servers, _NO_NOVA)
     if not settings.knows_hosts:
         return lambda servers, volume_id: dict.fromkeys(servers, _NO_ACCOUNT)
-    from blockattach.storage.nova import client as nova_client
+    from blockattach.storage import nova as nova_client
 
     return nova_client.ServerEvents(settings).volume_extended
 
@@ -76,6 +76,6 @@ def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
                     '[nova] username is not set')
         return None
     # Imported only if needed, because keystoneauth is large.
-    from blockattach.storage.nova import client as nova_client
+    from blockattach.storage import nova as nova_client
 
     return nova_client.Servers(settings)

@@ -103,6 +103,6 @@ def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:
         raise errors.ConfigurationError(
             reason=f'cannot use the filter {plugins.LOCALITY} without Nova: set [nova] auth_url '
                    f'and username, or endpoint_override')
-    from blockattach.storage.nova import client as nova_client
+    from blockattach.storage import nova as nova_client
 
     return nova_client.ServerHosts(nova).host_of

@@ -16,7 +16,6 @@ from blockattach.platform import clock as clocks
 from blockattach.platform import errors
 from blockattach.platform import units
 from blockattach.storage.domain import connection
-from blockattach.storage.domain import reservation
 from blockattach.storage.drivers.targets import lio
 from blockattach.storage.privileged import context
 from blockattach.testing import initiator
@@ -259,7 +258,7 @@ class LioReservationTest(target.ReservationContract, Lio):
     def test_all_registrants_hold_a_reservation_of_that_kind(self):
         self.registers(self.export, self.grants[:2])
         self.of(self.grants[0]).reserve(0xa, scsi.WRITE_EXCLUSIVE_ALL_REGISTRANTS)
-        self.assertEqual([reservation.HostReservation.HOLDER] * 2, self.held()[:2])
+        self.assertEqual([connection.HostReservation.HOLDER] * 2, self.held()[:2])
 
 
 class CostTest(Lio):

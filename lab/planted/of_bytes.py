@@ -137,7 +137,7 @@ BUGS = (
         '        source.delete(item.here)\n',
         'a source is removed once the row says that the volume is elsewhere', 'P4',
         'blockattach.tests.functional.test_move_faults'),
-    Bug('a_copy_is_believed', 'storage/volume/copying.py',
+    Bug('a_copy_is_believed', 'storage/volume/volume_data.py',
         '        if _digest(there, copied) != read.value():\n',
         "        if read.value() == b'':\n",
         'a copy is compared with its source', 'P4',

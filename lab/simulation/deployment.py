@@ -9,7 +9,7 @@ from oslo_config import cfg
 from oslo_policy import opts as policy_options
 from oslo_reports import opts as report_options
 
-from blockattach.platform.admission import controller
+from blockattach.platform import admission
 from blockattach.platform.conf import api as api_conf
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.conf import service as service_conf
@@ -207,7 +207,7 @@ class Part:
             conf, self.name, database, self.bus_of(process, observed.telemetry),
             Probe(),  # type: ignore[arg-type]
             clock=clock, observed=observed,
-            admission=controller.AdmissionController(_WIDE, observed.telemetry),
+            admission=admission.AdmissionController(_WIDE, observed.telemetry),
             threads=threads.Threads(process),
             service=dataclasses.replace(service_conf.settings(conf), host=self._host,
                                         cluster=self._cluster),

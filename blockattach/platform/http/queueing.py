@@ -17,8 +17,8 @@ from typing import Any
 
 import webob
 
+from blockattach.platform import admission
 from blockattach.platform import errors
-from blockattach.platform.admission import controller
 from blockattach.platform.http import middleware
 
 SOCKET = 'blockattach.socket'
@@ -35,7 +35,7 @@ _HUNG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 _MOST_BYTES = 1048576
 
 
-def admitting(admission: controller.AdmissionController, timeout: float) -> middleware.Layer:
+def admitting(admission: admission.AdmissionController, timeout: float) -> middleware.Layer:
     """Return a layer that passes a request on when it has a work slot.
 
     Health checks are served outside of this layer.

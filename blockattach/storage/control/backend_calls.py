@@ -13,9 +13,9 @@ from typing import Any
 
 from oslo_log import log as oslo_log
 
+from blockattach.platform import admission
 from blockattach.platform import context
 from blockattach.platform import log
-from blockattach.platform.admission import controller
 from blockattach.platform.telemetry import acts
 from blockattach.storage import errors
 from blockattach.storage.db import storage_db
@@ -38,7 +38,7 @@ class BackendCalls:
     def __init__(self, database: storage_db.Database,
                  notify: attachment_notices.AttachmentNotifications,
                  volume_services: volume_rpc.VolumeClients, seconds: float,
-                 telemetry: acts.Telemetry, admission: controller.AdmissionController) -> None:
+                 telemetry: acts.Telemetry, admission: admission.AdmissionController) -> None:
         """Create the calls of one process.
 
         :param seconds: maximum duration of a backend call, by the clock of the database

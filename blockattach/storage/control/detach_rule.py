@@ -20,7 +20,7 @@ from blockattach.storage.domain import detach_rule
 from blockattach.storage.domain import records
 
 if TYPE_CHECKING:
-    from blockattach.storage.nova import client as nova_client
+    from blockattach.storage import nova as nova_client
 
 LOG = logging.getLogger(__name__)
 

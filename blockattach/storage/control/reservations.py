@@ -7,8 +7,8 @@ from blockattach.platform import log
 from blockattach.storage.db import storage_db
 from blockattach.storage.db.services import pools
 from blockattach.storage.db.volumes import volume_queries
+from blockattach.storage.domain import connection
 from blockattach.storage.domain import records
-from blockattach.storage.domain import reservation
 from blockattach.storage.rpc import volume as volume_rpc
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ReservationControl:
         self._down_after = down_after
 
     def held(self, caller: context.RequestContext,
-             attachment: records.Attachment) -> reservation.HostReservation | None:
+             attachment: records.Attachment) -> connection.HostReservation | None:
         """Return the reservation that the attachment's host has on the volume.
 
         :returns: None if the reservation is not known
@@ -48,7 +48,7 @@ class ReservationControl:
             log.step(LOG, 'Failed to read host reservation of volume',
                      attachment_id=attachment.id, volume_id=attachment.volume_id, reason=exc)
             return None
-        return None if held is None else reservation.HostReservation(held)
+        return None if held is None else connection.HostReservation(held)
 
     def _supports_reservations(self, name: str) -> bool:
         pool = pools.get(self._database, name, self._down_after)

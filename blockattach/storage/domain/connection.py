@@ -1,4 +1,4 @@
-"""Initiators, access modes, credentials, grants, connections and connectors.
+"""Initiators, access modes, credentials, grants, reservations, connections and connectors.
 
 Connector values that are stored, shown to others or passed to a target have a grammar. All other
 connector values are only limited in size.
@@ -357,3 +357,32 @@ def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:
 
 def _wrong(reason: str) -> errors.InvalidInput:
     return errors.InvalidInput(reason=f'Invalid input received: connector: {reason}.')
+
+
+class HostReservation(enum.StrEnum):
+    """State of the persistent reservation of one host on a volume."""
+
+    NONE = 'none'
+    REGISTERED = 'registered'
+    HOLDER = 'holder'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reservations:
+    """Registered initiators and holders of the reservation, as reported by the target.
+
+    :ivar complete: False if there are more registrations than the target can report
+    """
+
+    registered: frozenset[str] = frozenset()
+    holders: frozenset[str] = frozenset()
+    complete: bool = True
+
+    def of(self, initiator: str) -> HostReservation | None:
+        """Return the state of one initiator, or None if unknown because the report is incomplete.
+        """
+        if any(is_same_node(name, initiator) for name in self.holders):
+            return HostReservation.HOLDER
+        if any(is_same_node(name, initiator) for name in self.registered):
+            return HostReservation.REGISTERED
+        return HostReservation.NONE if self.complete else None

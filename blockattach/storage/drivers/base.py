@@ -37,7 +37,6 @@ from blockattach.platform import errors
 from blockattach.platform import units
 from blockattach.storage.conf import backend
 from blockattach.storage.domain import connection
-from blockattach.storage.domain import reservation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -311,7 +310,7 @@ class HostReservations(Protocol):
     All hosts of a volume see the same logical unit.
     """
 
-    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+    def reservations(self, volume_id: str) -> connection.Reservations | None:
         """Return the registered initiators of a volume and the holders of its reservation.
 
         :returns: None if the volume is not exported

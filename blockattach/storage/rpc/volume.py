@@ -71,7 +71,7 @@ class VolumeInterface(contract.Interface):
                          initiator: str) -> str | None:
         """Return the reservation that an initiator holds on a volume.
 
-        :returns: a `domain.reservation.HostReservation`; None if the backend does not support
+        :returns: a `domain.connection.HostReservation`; None if the backend does not support
             the query
         :raises BackendError: the query failed
         """

@@ -20,7 +20,6 @@ from blockattach.platform import units
 from blockattach.platform.telemetry import acts
 from blockattach.storage.domain import connection
 from blockattach.storage.domain import records
-from blockattach.storage.domain import reservation
 from blockattach.storage.domain import snapshots
 from blockattach.storage.drivers import base
 from blockattach.storage.drivers import loading
@@ -235,7 +234,7 @@ class KeptBackend:
                     None)
 
     def host_reservation(self, volume_id: str,
-                         initiator: str) -> reservation.HostReservation | None:
+                         initiator: str) -> connection.HostReservation | None:
         """Return the persistent reservation of an initiator on a volume.
 
         :returns: None if the target cannot report reservations, or does not export the volume

@@ -12,8 +12,8 @@ from blockattach.storage.db.volumes import moving
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import records
 from blockattach.storage.volume import backends
-from blockattach.storage.volume import copying
 from blockattach.storage.volume import remains
+from blockattach.storage.volume import volume_data
 from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
@@ -98,6 +98,6 @@ class MoveWork:
         self._backend.delete(item.there)
         self._backend.create(item.there)
         failpoints.point('volume.moving.before_copy')
-        copying.copy_volume(source, item.volume, self._backend, item.there,
-                            self._context.copied(claim))
+        volume_data.copy_volume(source, item.volume, self._backend, item.there,
+                                self._context.copied(claim))
         failpoints.point('volume.moving.after_copy')

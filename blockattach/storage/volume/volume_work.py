@@ -8,9 +8,9 @@ from blockattach.storage.db import work_ends
 from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.db.volumes import volumes as db_volumes
 from blockattach.storage.domain import records
-from blockattach.storage.volume import making
 from blockattach.storage.volume import remains
 from blockattach.storage.volume import snapshot_work
+from blockattach.storage.volume import volume_data
 from blockattach.storage.volume import work_context
 from blockattach.storage.work import verbs
 
@@ -23,7 +23,7 @@ class VolumeWork:
         self._backend = context.backend
         self._leases = context.leases
         self._remains = remains.Remains(context)
-        self._maker = making.Maker(context)
+        self._maker = volume_data.Maker(context)
         self._place_again = context.place_again
         self._schedule_seconds = context.schedule_seconds
         self._delete_snapshots = snapshot_work.SnapshotWork(context).delete_of

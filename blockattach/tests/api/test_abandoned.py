@@ -4,13 +4,13 @@ from concurrent import futures
 
 from blockattach.platform.db import clock
 from blockattach.platform.telemetry import acts
+from blockattach.storage import nova as nova_client
 from blockattach.storage.conf import nova as nova_conf
 from blockattach.storage.db import models
 from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.storage.domain import connection
 from blockattach.storage.domain import expiry_rule
 from blockattach.storage.drivers import faults
-from blockattach.storage.nova import client as nova_client
 from blockattach.storage.volume import expiry
 from blockattach.tests.api import actions
 from blockattach.tests.api import base

@@ -8,7 +8,6 @@ from blockattach.conformance import target
 from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.storage.domain import connection
-from blockattach.storage.domain import reservation
 from blockattach.tests.conformance import lio_backend
 
 _RW = connection.AccessMode.RW
@@ -44,7 +43,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
             self.name(export), [one.initiator for one in grants], grants[0].initiator,
             'Write Exclusive Access, All Registrants')
         found = self.target.reservations(export.volume_id)
-        self.assertEqual([reservation.HostReservation.HOLDER] * 2,
+        self.assertEqual([connection.HostReservation.HOLDER] * 2,
                          [found.of(one.initiator) for one in grants])
 
     def test_host_beyond_truncated_list_unknown(self):
@@ -53,7 +52,7 @@ class LioReservationTest(target.ReservationContract, lio_backend.Lio):
         many = [f'iqn.2026-01.org.example:host-{number:04}' for number in range(100)]
         self.kernel.set_reservations(self.name(export), many)
         found = self.target.reservations(export.volume_id)
-        self.assertEqual(reservation.HostReservation.REGISTERED, found.of(many[0]))
+        self.assertEqual(connection.HostReservation.REGISTERED, found.of(many[0]))
         self.assertIsNone(found.of(many[-1]))
 
     def test_kept_reservations_restored_after_power_loss(self):

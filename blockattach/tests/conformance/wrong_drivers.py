@@ -5,7 +5,7 @@ Not found by the loader of tests, which looks for names that begin with test.
 from blockattach.conformance import scsi
 from blockattach.conformance import store
 from blockattach.conformance import target
-from blockattach.storage.domain import reservation
+from blockattach.storage.domain import connection
 from blockattach.storage.drivers.stores import fake as fake_store
 from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.storage.drivers.targets import tgt
@@ -113,7 +113,7 @@ class Divided(tgt.TgtTarget):
     """Target that declares shared reservations without supporting them."""
 
     def reservations(self, volume_id):
-        return reservation.Reservations()
+        return connection.Reservations()
 
 
 class DividedTest(test_tgt.Tgt, scsi.ScsiContract):

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from blockattach.platform import errors
 from blockattach.storage.conf import backend
 from blockattach.storage.domain import connection
-from blockattach.storage.domain import reservation
 from blockattach.storage.drivers import base
 from blockattach.storage.drivers import faults
 
@@ -46,7 +45,7 @@ class FakeTarget(base.ExportTarget):
         self._grants: dict[tuple[str, str], _Grant] = {}
         # Initiator by target name. A search through all grants would be slow with many grants.
         self._holders: dict[str, str] = {}
-        self._reservations: dict[str, reservation.Reservations] = {}
+        self._reservations: dict[str, connection.Reservations] = {}
         # Credential and sessions by initiator, for volumes that another service has exported to
         # every initiator.
         self._open: dict[str, tuple[connection.Credential, collections.Counter[str]]] = {}
@@ -104,7 +103,7 @@ class FakeTarget(base.ExportTarget):
         :param holder: initiator that holds the reservation
         """
         with self.lock:
-            self._reservations[volume_id] = reservation.Reservations(
+            self._reservations[volume_id] = connection.Reservations(
                 frozenset(registered), frozenset([holder] if holder else []))
 
     @faults.faulty
@@ -154,11 +153,11 @@ class FakeTarget(base.ExportTarget):
                                    next(iter(held.holders - {initiator}), None))
 
     @faults.faulty
-    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+    def reservations(self, volume_id: str) -> connection.Reservations | None:
         """Return the persistent reservations of a volume, see `base.HostReservations`."""
         if volume_id not in self._exports:
             return None
-        return self._reservations.get(volume_id, reservation.Reservations())
+        return self._reservations.get(volume_id, connection.Reservations())
 
     @faults.faulty
     def resize(self, export: connection.Export) -> None:

@@ -17,7 +17,6 @@ from oslo_privsep import daemon
 from blockattach.platform import errors
 from blockattach.storage.conf import backend
 from blockattach.storage.domain import connection
-from blockattach.storage.domain import reservation
 from blockattach.storage.drivers import base
 from blockattach.storage.drivers import devices
 from blockattach.storage.privileged import lio
@@ -93,14 +92,14 @@ class LioTarget(base.ExportTarget):
         # A target name ends with the volume id.
         return tuple(self._export(item['name'][-36:], item['grants']) for item in found)
 
-    def reservations(self, volume_id: str) -> reservation.Reservations | None:
+    def reservations(self, volume_id: str) -> connection.Reservations | None:
         """Return the persistent reservations of a volume, see `base.HostReservations`."""
         with _errors_translated():
             found = lio.reservations(self._name(volume_id))
         if found is None:
             return None
-        return reservation.Reservations(frozenset(found['registered']),
-                                        frozenset(found['holders']), found['complete'])
+        return connection.Reservations(frozenset(found['registered']),
+                                       frozenset(found['holders']), found['complete'])
 
     def unmaps(self, device: str) -> bool:
         """Return True if the device supports discard, see `base.Unmap`."""

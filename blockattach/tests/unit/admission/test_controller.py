@@ -3,9 +3,9 @@ import contextlib
 import threading
 import unittest
 
+from blockattach.platform import admission
 from blockattach.platform import context
 from blockattach.platform import errors
-from blockattach.platform.admission import controller
 from blockattach.platform.conf import api as api_conf
 from blockattach.platform.telemetry import acts
 from blockattach.tests.fixtures import clock
@@ -22,9 +22,9 @@ class AdmissionControllerTest(unittest.TestCase):
         super().setUp()
         self.clock = clock.ManualClock()
         self.telemetry = acts.Telemetry(self.clock)
-        self.admission = controller.AdmissionController(api_conf.QueueSettings(
+        self.admission = admission.AdmissionController(api_conf.QueueSettings(
             work_places=2, threads=10, size=4, timeout=30, backend_places=1, backend_size=1),
-                                                        self.telemetry)
+                                                       self.telemetry)
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, name, busy, waiting):
@@ -54,7 +54,7 @@ class AdmissionControllerTest(unittest.TestCase):
             end = stack.enter_context(self.ending())
             for number in range(count):
                 self.comers.come(f'holder {number}', self.keep, end)
-                self.wait_for_use(controller.WORK, number + 1, 0)
+                self.wait_for_use(admission.WORK, number + 1, 0)
             yield
         for _ in range(count):
             self.comers.next()
@@ -74,10 +74,10 @@ class AdmissionControllerTest(unittest.TestCase):
     def test_queued_request_times_out_and_slots_released(self):
         with self.held():
             self.comers.come('third', self.keep, threading.Event())
-            self.wait_for_use(controller.WORK, 2, 1)
+            self.wait_for_use(admission.WORK, 2, 1)
             self.advance(30)
             self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
-        self.wait_for_use(controller.WORK, 0, 0)
+        self.wait_for_use(admission.WORK, 0, 0)
 
     def test_earlier_wait_counts_against_queue_timeout(self):
         for waited in (30, 31.5):
@@ -85,13 +85,13 @@ class AdmissionControllerTest(unittest.TestCase):
                 self.fail('it was begun')
         with self.held():
             self.comers.come('late', self.keep, threading.Event())
-            self.wait_for_use(controller.WORK, 2, 1)
+            self.wait_for_use(admission.WORK, 2, 1)
 
             def late():
                 with self.admission.slot(waited=25):
                     self.fail('it was begun')
             self.comers.come('later', late)
-            self.wait_for_use(controller.WORK, 2, 2)
+            self.wait_for_use(admission.WORK, 2, 2)
             self.advance(5)
             self.assertEqual('later', self.comers.next()[0])
             self.advance(25)
@@ -105,7 +105,7 @@ class AdmissionControllerTest(unittest.TestCase):
                 with self.admission.slot(until=caller.deadline):
                     self.fail('it was begun')
             self.comers.come('caller', serve)
-            self.wait_for_use(controller.WORK, 2, 1)
+            self.wait_for_use(admission.WORK, 2, 1)
             self.advance(3)
             self.assertIsInstance(self.comers.next()[1], errors.QueueTimeout)
 
@@ -117,7 +117,7 @@ class AdmissionControllerTest(unittest.TestCase):
             pass
         with self.admission.slot(5, lambda: False):
             pass
-        self.wait_for_use(controller.WORK, 0, 0)
+        self.wait_for_use(admission.WORK, 0, 0)
 
     def test_wait_for_backend_releases_work_slot(self):
         with self.ending() as end:
@@ -125,12 +125,12 @@ class AdmissionControllerTest(unittest.TestCase):
                 self.comers.come(number, self.work, SLOW, end)
             self.wait_for_use(SLOW, 1, 1)
             # More than there are places for work, and others work all the same.
-            self.wait_for_use(controller.WORK, 0, 0)
+            self.wait_for_use(admission.WORK, 0, 0)
             with self.admission.slot(), self.admission.backend_slot(FAST):
-                self.assertEqual(1, self.admission.use()[controller.WORK].busy)
+                self.assertEqual(1, self.admission.use()[admission.WORK].busy)
         self.assertEqual(['done'] * 2, [self.comers.next()[1] for _ in range(2)])
         self.wait_for_use(SLOW, 0, 0)
-        self.wait_for_use(controller.WORK, 0, 0)
+        self.wait_for_use(admission.WORK, 0, 0)
 
     def test_second_caller_of_backend_times_out(self):
         with self.ending() as end:
@@ -192,11 +192,11 @@ class AdmissionControllerTest(unittest.TestCase):
     def test_request_without_backend_takes_no_backend_slot(self):
         with self.admission.backend_slot(None):
             pass
-        self.assertEqual({controller.WORK}, set(self.admission.use()))
+        self.assertEqual({admission.WORK}, set(self.admission.use()))
 
     def test_failed_request_releases_slots(self):
         with (contextlib.suppress(ZeroDivisionError), self.admission.slot(),
               self.admission.backend_slot(SLOW), self.admission.released()):
             raise ZeroDivisionError
         self.wait_for_use(SLOW, 0, 0)
-        self.wait_for_use(controller.WORK, 0, 0)
+        self.wait_for_use(admission.WORK, 0, 0)

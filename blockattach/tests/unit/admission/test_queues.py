@@ -1,8 +1,8 @@
 """Slot queue: order of the requests, limits, and deadlines."""
 import unittest
 
+from blockattach.platform import admission
 from blockattach.platform import errors
-from blockattach.platform.admission import controller
 from blockattach.tests.fixtures import clock
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.admission import threads
@@ -13,7 +13,7 @@ class SlotQueueTest(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.clock = clock.ManualClock()
-        self.queue = controller.SlotQueue(2, 3, self.clock)
+        self.queue = admission.SlotQueue(2, 3, self.clock)
         self.comers = threads.Comers(self)
 
     def wait_for_use(self, *expected):
@@ -112,7 +112,7 @@ class SlotQueueTest(unittest.TestCase):
 
     def test_concurrent_requests_all_served(self):
         """All slots are free again in the end."""
-        queue = controller.SlotQueue(2, 100, self.clock)
+        queue = admission.SlotQueue(2, 100, self.clock)
 
         def work():
             queue.acquire(self.clock.monotonic() + 1)

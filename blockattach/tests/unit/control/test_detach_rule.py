@@ -6,10 +6,10 @@ from oslo_config import cfg
 
 from blockattach.platform import context
 from blockattach.storage import errors
+from blockattach.storage import nova as nova_client
 from blockattach.storage.conf import nova as nova_conf
 from blockattach.storage.control import detach_rule
 from blockattach.storage.domain import detach_rule as domain_rule
-from blockattach.storage.nova import client
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
@@ -41,7 +41,7 @@ class RuleTestCase(unittest.TestCase):
         self.addCleanup(logging.getLogger('blockattach').removeHandler, silent)
 
     def rule(self, configured=True, timeout=60.0, **settings):
-        asked = client.NovaClient(nova_conf.NovaSettings(
+        asked = nova_client.NovaClient(nova_conf.NovaSettings(
             endpoint_override=self.nova.url, timeout=timeout)) if configured else None
         return detach_rule.DetachRule(asked, self.find, **settings)
 

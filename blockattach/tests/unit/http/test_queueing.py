@@ -4,8 +4,8 @@ import unittest
 
 import webob
 
+from blockattach.platform import admission
 from blockattach.platform import errors
-from blockattach.platform.admission import controller
 from blockattach.platform.conf import api as api_conf
 from blockattach.platform.http import queueing
 from blockattach.platform.telemetry import acts
@@ -18,20 +18,20 @@ class InTurnTest(unittest.TestCase):
         super().setUp()
         self.clock = clock.ManualClock()
         self.clock.advance(1000)
-        self.admission = controller.AdmissionController(
+        self.admission = admission.AdmissionController(
             api_conf.QueueSettings(), acts.Telemetry(self.clock))
         self.seen = []
         self.handle = queueing.admitting(self.admission, 60)(self.inner)
 
     def inner(self, request):
         self.seen.append((request.environ[queueing.DEADLINE],
-                          self.admission.use()[controller.WORK].busy))
+                          self.admission.use()[admission.WORK].busy))
         return webob.Response('done')
 
     def test_admitted_request_has_slot_and_deadline(self):
         self.assertEqual(200, self.handle(webob.Request.blank('/')).status_int)
         self.assertEqual([(1060.0, 1)], self.seen)
-        self.assertEqual(0, self.admission.use()[controller.WORK].busy)
+        self.assertEqual(0, self.admission.use()[admission.WORK].busy)
 
     def test_refused_request_read_to_end_and_not_handled(self):
         body = io.BytesIO(b'with a body')

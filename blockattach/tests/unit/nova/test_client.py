@@ -9,8 +9,8 @@ import uuid
 
 from blockattach.platform import context
 from blockattach.platform import errors
+from blockattach.storage import nova as nova_client
 from blockattach.storage.conf import nova as nova_conf
-from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit import samples
@@ -30,18 +30,18 @@ class ClientTestCase(unittest.TestCase):
         self.caller = context.RequestContext(
             auth_token='token-of-the-user', project_id=samples.PROJECT, overwrite=False,
             global_request_id=self.request_id)
-        logger = logging.getLogger(client.__name__)
+        logger = logging.getLogger(nova_client.__name__)
         silent = logging.NullHandler()
         logger.addHandler(silent)
         self.addCleanup(logger.removeHandler, silent)
 
     def ask(self, caller=None, **settings):
         found = {'endpoint_override': self.nova.url, 'timeout': LIMIT, **settings}
-        return client.NovaClient(nova_conf.NovaSettings(**found)).attachment_in_use(
+        return nova_client.NovaClient(nova_conf.NovaSettings(**found)).attachment_in_use(
             caller or self.caller, samples.SERVER, samples.VOLUME)
 
     def assert_nothing_is_learnt(self, **settings):
-        with (self.assertLogs(client.__name__, 'WARNING') as logged,
+        with (self.assertLogs(nova_client.__name__, 'WARNING') as logged,
               self.assertRaises(errors.NovaUnavailable) as caught):
             self.ask(**settings)
         for text in (str(caught.exception), *logged.output):
@@ -129,7 +129,7 @@ class RequestTest(ClientTestCase):
         self.assertEqual('notused', self.nova.requests[0].headers['x-auth-token'])
 
     def test_server_id_quoted_in_path(self):
-        client.NovaClient(nova_conf.NovaSettings(
+        nova_client.NovaClient(nova_conf.NovaSettings(
             endpoint_override=self.nova.url, timeout=LIMIT)).attachment_in_use(
             self.caller, '../../x?y#z', samples.VOLUME)
         self.assertEqual('/v2.1/servers/..%2F..%2Fx%3Fy%23z/os-volume_attachments/'

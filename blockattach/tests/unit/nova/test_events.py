@@ -2,8 +2,8 @@
 import logging
 import unittest
 
+from blockattach.storage import nova as nova_client
 from blockattach.storage.conf import nova as nova_conf
-from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
@@ -18,14 +18,14 @@ class EventsTest(unittest.TestCase):
         super().setUp()
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
-        logger, silent = logging.getLogger(client.__name__), logging.NullHandler()
+        logger, silent = logging.getLogger(nova_client.__name__), logging.NullHandler()
         logger.addHandler(silent)
         self.addCleanup(logger.removeHandler, silent)
         self.nova.run(samples.SERVER, 'web')
 
     def events(self, **settings):
         found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
-        return client.ServerEvents(nova_conf.NovaSettings(**found))
+        return nova_client.ServerEvents(nova_conf.NovaSettings(**found))
 
     def send(self, *servers, **settings):
         return self.events(**settings).volume_extended(
@@ -77,6 +77,6 @@ class EventsTest(unittest.TestCase):
 
     def test_volume_reimaged_to_unknown_server_logged(self):
         self.nova.end(samples.SERVER)
-        with self.assertLogs(client.__name__, 'WARNING') as logged:
+        with self.assertLogs(nova_client.__name__, 'WARNING') as logged:
             self.reimaged(True)
         self.assertIn('Nova does not know the server', logged.output[0])

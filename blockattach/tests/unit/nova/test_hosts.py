@@ -3,8 +3,8 @@ import logging
 import unittest
 
 from blockattach.storage import errors
+from blockattach.storage import nova as nova_client
 from blockattach.storage.conf import nova as nova_conf
-from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
@@ -31,14 +31,14 @@ class HostsTest(unittest.TestCase):
         super().setUp()
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
-        logger, silent = logging.getLogger(client.__name__), logging.NullHandler()
+        logger, silent = logging.getLogger(nova_client.__name__), logging.NullHandler()
         logger.addHandler(silent)
         self.addCleanup(logger.removeHandler, silent)
         self.nova.run(samples.SERVER, 'web', **OF_OURS, **{HOST: 'compute-1'})
 
     def ask(self, **settings):
         found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
-        return client.ServerHosts(nova_conf.NovaSettings(**found)).host_of(
+        return nova_client.ServerHosts(nova_conf.NovaSettings(**found)).host_of(
             samples.SERVER, samples.PROJECT)
 
     def refused(self, words, **settings):

@@ -3,9 +3,9 @@ import logging
 import unittest
 
 from blockattach.platform import errors
+from blockattach.storage import nova as nova_client
 from blockattach.storage.conf import nova as nova_conf
 from blockattach.storage.domain import expiry_rule
-from blockattach.storage.nova import client
 from blockattach.tests.fixtures import nova
 from blockattach.tests.unit import samples
 
@@ -27,13 +27,13 @@ class ServersTest(unittest.TestCase):
         super().setUp()
         self.nova = nova.NovaStandIn()
         self.addCleanup(self.nova.close)
-        logger, silent = logging.getLogger(client.__name__), logging.NullHandler()
+        logger, silent = logging.getLogger(nova_client.__name__), logging.NullHandler()
         logger.addHandler(silent)
         self.addCleanup(logger.removeHandler, silent)
 
     def look(self, **settings):
         found = {'endpoint_override': self.nova.url, 'timeout': 60.0, **settings}
-        return client.Servers(nova_conf.NovaSettings(**found)).look(
+        return nova_client.Servers(nova_conf.NovaSettings(**found)).look(
             samples.SERVER, samples.VOLUME)
 
     def refused(self, words, **settings):

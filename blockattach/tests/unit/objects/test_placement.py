@@ -9,7 +9,7 @@ from oslo_versionedobjects import fixture
 from blockattach.compute import lifecycle
 from blockattach.compute import notices
 from blockattach.compute import records
-from blockattach.platform.rpc import versioned_objects
+from blockattach.platform.rpc import serializing
 from blockattach.storage import objects
 from blockattach.storage.domain import connection
 from blockattach.storage.domain import pools
@@ -44,7 +44,7 @@ DEVICE = records.BlockDevice('d', samples.SERVER, samples.VOLUME, '/dev/vda',
                              connection.AccessMode.RO, 'attached', boot_index=0)
 
 
-def every() -> list[versioned_objects.BlockattachObject]:
+def every() -> list[serializing.BlockattachObject]:
     """Return a filled instance of each versioned object."""
     one = samples.attachment()
     return [
@@ -77,12 +77,12 @@ class FingerprintsTest(unittest.TestCase):
 
     def test_changed_object_has_new_version(self) -> None:
         checker = fixture.ObjectVersionChecker(
-            {name: [cls] for name, cls in versioned_objects.registered().items()})
+            {name: [cls] for name, cls in serializing.registered().items()})
         self.assertEqual(FINGERPRINTS, checker.get_hashes())
 
     def test_object_serialized_for_each_release(self) -> None:
         made = {one.obj_name(): one for one in every()}
-        self.assertEqual(set(versioned_objects.registered()), set(made))
+        self.assertEqual(set(serializing.registered()), set(made))
         for release in history.RELEASES:
             for name, version in release.objects.items():
                 with self.subTest(release=release.name, name=name):

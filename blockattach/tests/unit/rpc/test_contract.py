@@ -11,7 +11,7 @@ from blockattach.platform import context
 from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import processes
-from blockattach.platform.rpc import versioned_objects
+from blockattach.platform.rpc import serializing
 from blockattach.storage import objects
 from blockattach.storage import rpc
 from blockattach.storage.rpc import attachments
@@ -67,7 +67,7 @@ class ReleasedInterfacesTest(unittest.TestCase):
         imported(objects)
         importlib.import_module('blockattach.compute.notices')
         self.assertEqual(newest.objects, {
-            name: cls.VERSION for name, cls in versioned_objects.registered().items()})
+            name: cls.VERSION for name, cls in serializing.registered().items()})
 
     def test_versions_never_decrease(self) -> None:
         for older, newer in itertools.pairwise(history.RELEASES):

@@ -17,8 +17,8 @@ from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import pinning
 from blockattach.platform.rpc import processes
+from blockattach.platform.rpc import serializing
 from blockattach.platform.rpc import transport
-from blockattach.platform.rpc import versioned_objects
 from blockattach.storage.rpc import attachments
 from blockattach.storage.rpc import history
 from blockattach.storage.rpc import scheduler
@@ -35,7 +35,7 @@ OLD = pinning.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
 NEW = pinning.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
 
 
-class OldThing(versioned_objects.BlockattachObject):
+class OldThing(serializing.BlockattachObject):
     """Object of release 1."""
 
     VERSION = '1.0'
@@ -58,7 +58,7 @@ class NewThing(OldThing):
             primitive.pop('colour', None)
 
 
-class Box(versioned_objects.BlockattachObject):
+class Box(serializing.BlockattachObject):
     """Unchanged object with contents that have changed."""
 
     VERSION = '1.0'
@@ -148,7 +148,7 @@ class ObjectsTest(BusTestCase):
         self.addCleanup(registry.cleanUp)
         self.endpoint = probe.ProbeEndpoint()
 
-    def know(self, *kinds: type[versioned_objects.BlockattachObject]) -> None:
+    def know(self, *kinds: type[serializing.BlockattachObject]) -> None:
         """Register exactly these objects."""
         registry = ovo_base.VersionedObjectRegistry()
         registry._registry._obj_classes.clear()

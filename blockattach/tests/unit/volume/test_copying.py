@@ -11,7 +11,7 @@ from blockattach.storage.drivers import loading
 from blockattach.storage.drivers.stores import file
 from blockattach.storage.drivers.targets import fake
 from blockattach.storage.volume import backends
-from blockattach.storage.volume import copying
+from blockattach.storage.volume import volume_data
 from blockattach.testing import backend
 from blockattach.tests.unit import samples
 
@@ -54,7 +54,7 @@ class CopyingTest(unittest.TestCase):
             return found
 
     def run_copy(self, copied=lambda length: None):
-        copying.copy_volume(self.here, self.volume, self.there, self.copy, copied)
+        volume_data.copy_volume(self.here, self.volume, self.there, self.copy, copied)
 
     def test_copy_keeps_bytes_and_holes(self):
         lengths = []

@@ -8,7 +8,7 @@ from blockattach.storage.drivers import loading
 from blockattach.storage.drivers.stores import fake as fake_store
 from blockattach.storage.drivers.targets import fake as fake_target
 from blockattach.storage.volume import backends
-from blockattach.storage.volume import making
+from blockattach.storage.volume import volume_data
 from blockattach.tests.conformance import settings
 from blockattach.tests.unit.domain import test_sources
 
@@ -36,7 +36,7 @@ class PlainStoreTest(unittest.TestCase):
 class MakerTest(unittest.TestCase):
 
     def test_create_from_source_takes_long(self):
-        maker = making.Maker(types.SimpleNamespace(
+        maker = volume_data.Maker(types.SimpleNamespace(
             database=None, backend=None, copied=None, cache=None))
         for source_volid, snapshot_id, expected in (
                 (None, None, False), ('v', None, True), (None, 's', True)):

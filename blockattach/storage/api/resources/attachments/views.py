@@ -11,7 +11,6 @@ from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.domain import attachment_lifecycle
 from blockattach.storage.domain import connection
 from blockattach.storage.domain import records
-from blockattach.storage.domain import reservation
 from blockattach.storage.policy import attachments as policies
 
 FIRST = operation.V(1, 0)
@@ -69,7 +68,7 @@ _MORE = {
 }
 _EXTENDED = schema.View({**_DETAIL, **_MORE})
 _RESERVED = {'reservation': {
-    'enum': [*(word.value for word in reservation.HostReservation), None]}}
+    'enum': [*(word.value for word in connection.HostReservation), None]}}
 
 SUMMARIES = schema.wrapped('attachments', schema.array(SUMMARY.whole))
 SHOWN = schema.wrapped('attachment', DETAIL.whole)

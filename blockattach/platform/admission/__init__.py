@@ -1,1 +1,0 @@
-"""Admission control: limits on concurrent requests. Requests above a limit wait or are shed."""

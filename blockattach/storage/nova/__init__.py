@@ -1,1 +1,0 @@
-"""Nova: the client of its Compute API."""
