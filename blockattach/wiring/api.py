@@ -25,12 +25,11 @@ from blockattach.storage.conf import scheduler as scheduler_conf
 from blockattach.storage.conf import service_user
 from blockattach.storage.conf import watch as watch_conf
 from blockattach.storage.control import explaining
-from blockattach.storage.control import extending
 from blockattach.storage.control import images
 from blockattach.storage.control import legacy
 from blockattach.storage.control import log_levels
 from blockattach.storage.control import managing
-from blockattach.storage.control import moving
+from blockattach.storage.control import placement
 from blockattach.storage.control import pool_check
 from blockattach.storage.control import reconciling
 from blockattach.storage.control import reservations
@@ -123,8 +122,7 @@ def build_handling(base: dependencies.Dependencies,
                                    base.service.host, base.service.service_down_time),
         volumes=volumes.VolumeControl(parts),
         images=_build_image_control(base, parts),
-        extending=extending.ExtendControl(parts, base.service.service_down_time),
-        moving=moving.MoveControl(parts, base.service.service_down_time),
+        placement=placement.PlacementControl(parts, base.service.service_down_time),
         snapshots=snapshots.SnapshotControl(parts),
         managing=managing.ManageControl(parts, base.service.service_down_time),
         settings=settings,

@@ -9,12 +9,11 @@ from blockattach.platform.policy import enforcer
 from blockattach.storage.conf import resource_filters
 from blockattach.storage.control import attachments
 from blockattach.storage.control import explaining
-from blockattach.storage.control import extending
 from blockattach.storage.control import images
 from blockattach.storage.control import legacy
 from blockattach.storage.control import log_levels
 from blockattach.storage.control import managing
-from blockattach.storage.control import moving
+from blockattach.storage.control import placement
 from blockattach.storage.control import reconciling
 from blockattach.storage.control import reservations
 from blockattach.storage.control import snapshots
@@ -34,8 +33,7 @@ class ApiServices:
     policy: enforcer.Enforcer
     attachments: attachments.AttachmentControl
     volumes: volumes.VolumeControl
-    extending: extending.ExtendControl
-    moving: moving.MoveControl
+    placement: placement.PlacementControl
     snapshots: snapshots.SnapshotControl
     images: images.ImageControl
     managing: managing.ManageControl

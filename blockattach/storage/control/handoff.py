@@ -12,6 +12,7 @@ from blockattach.platform import log
 from blockattach.storage import objects
 from blockattach.storage.control import volume_parts
 from blockattach.storage.db import work
+from blockattach.storage.db.volumes import placing_facts
 from blockattach.storage.domain import pools
 from blockattach.storage.domain import records
 
@@ -46,3 +47,9 @@ def place(parts: volume_parts.VolumeParts, caller: context.RequestContext, volum
     except errors.BlockattachError as exc:
         LOG.warning('Failed to call the scheduler, will retry at the deadline%s',
                     log.fields(volume_id=volume_id, reason=exc))
+
+
+def place_stored(parts: volume_parts.VolumeParts, caller: context.RequestContext,
+                 volume_id: str) -> None:
+    """Ask the scheduler for a pool for the work that the database has on a volume."""
+    place(parts, caller, volume_id, lambda: placing_facts.request(parts.database, volume_id))

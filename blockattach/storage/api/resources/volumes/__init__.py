@@ -7,13 +7,12 @@ from blockattach.storage import errors
 from blockattach.storage.api import answers
 from blockattach.storage.api import manageable
 from blockattach.storage.api.resources.volumes import actions
-from blockattach.storage.api.resources.volumes import extending
 from blockattach.storage.api.resources.volumes import handlers
 from blockattach.storage.api.resources.volumes import images
 from blockattach.storage.api.resources.volumes import lists
 from blockattach.storage.api.resources.volumes import managing
-from blockattach.storage.api.resources.volumes import moving
 from blockattach.storage.api.resources.volumes import placing
+from blockattach.storage.api.resources.volumes import pool_actions
 from blockattach.storage.api.resources.volumes import settings
 from blockattach.storage.api.resources.volumes import views
 from blockattach.storage.policy import access
@@ -127,23 +126,23 @@ OPERATIONS = (
             policy=policies.UPDATE_READONLY_FLAG,
             summary='Update the read-only flag of a volume. The flag applies to attachments that '
                     'are created afterwards.'),
-    _action('os-extend', extending.extend, extending.EXTEND, policy=policies.EXTEND,
+    _action('os-extend', pool_actions.extend, pool_actions.EXTEND, policy=policies.EXTEND,
             summary='Extend a volume. Volumes in use can be extended since 3.42.'),
-    _action('os-extend_volume_completion', extending.complete, extending.COMPLETION,
-            policy=policies.EXTEND_COMPLETION,
+    _action('os-extend_volume_completion', pool_actions.complete_extend,
+            pool_actions.EXTEND_COMPLETION, policy=policies.EXTEND_COMPLETION,
             summary='Complete extending a volume. Requests are always rejected, because extend '
                     'operations never wait for the consumer.'),
-    _action('os-retype', moving.retype, moving.RETYPE, policy=policies.RETYPE,
+    _action('os-retype', pool_actions.retype, pool_actions.RETYPE, policy=policies.RETYPE,
             faults=(errors.VolumeTypeNotFound, errors.VolumeTypeNameNotFound,
                     errors.VolumeTypeChanged, errors.QuotaExceeded),
             summary='Retype a volume. With the migration_policy on-demand, the volume is migrated '
                     'to another backend if the current backend cannot serve the new type.'),
-    _of('POST', '/volumes/{id}/action', moving.migrate, action='os-migrate_volume',
-        policy=policies.MIGRATE, status=202, body=moving.MIGRATE,
+    _of('POST', '/volumes/{id}/action', pool_actions.migrate, action='os-migrate_volume',
+        policy=policies.MIGRATE, status=202, body=pool_actions.MIGRATE,
         answer={operation.BASE: answers.EMPTY},
         summary='Migrate a volume to another backend of the same host.'),
-    _action('os-migrate_volume_completion', moving.complete, moving.COMPLETION,
-            policy=policies.MIGRATE_COMPLETION,
+    _action('os-migrate_volume_completion', pool_actions.complete_migration,
+            pool_actions.MIGRATION_COMPLETION, policy=policies.MIGRATE_COMPLETION,
             summary='Complete the migration of a volume. Requests are always rejected, because '
                     'migrations never wait for the consumer.'),
     _of('POST', '/volumes/{id}/action', images.upload, action='os-volume_upload_image',

@@ -1,19 +1,27 @@
-"""Actions that retype and migrate volumes."""
+"""Actions that extend, retype and migrate volumes, for which the scheduler selects a pool."""
 from typing import Any
 
 from blockattach.platform.http import operation
 from blockattach.platform.http import schema
-from blockattach.platform.http.operation import V
 from blockattach.storage import errors
 from blockattach.storage.api import listing
 from blockattach.storage.api import services as api_services
 from blockattach.storage.api.resources.volumes import views
+from blockattach.storage.control import placement
 from blockattach.storage.db.volumes import moving
+from blockattach.storage.domain import volume_lifecycle
 from blockattach.storage.domain import volume_type
 from blockattach.storage.policy import access
 from blockattach.storage.policy import volumes as policies
 
-CLUSTERS = V(3, 16)
+_IN_USE = operation.V(3, 42)
+
+EXTEND = schema.obj({'new_size': {
+    'type': ['integer', 'string'], 'minimum': 1, 'maximum': 2 ** 31 - 1,
+    'pattern': '^[0-9]{1,9}$'}}, required=['new_size'])
+EXTEND_COMPLETION = schema.obj({'error': {'type': ['string', 'null', 'boolean']}})
+
+CLUSTERS = operation.V(3, 16)
 """First version in which a migration names a host or a cluster."""
 _ON_DEMAND = 'on-demand'
 _NAME: schema.Schema = {'type': ['string', 'null'], 'maxLength': 255}
@@ -26,9 +34,30 @@ MIGRATE = {version: schema.wrapped('os-migrate_volume', body) for version, body 
     (operation.BASE, schema.obj({'host': {'type': 'string', 'maxLength': 255}, **_HOW},
                                 required=['host'])),
     (CLUSTERS, schema.obj({'host': _NAME, 'cluster': _NAME, **_HOW})))}
-COMPLETION = schema.obj({'new_volume': schema.UUID,
-                         'error': {'type': ['string', 'null', 'boolean']}},
-                        required=['new_volume'])
+MIGRATION_COMPLETION = schema.obj({'new_volume': schema.UUID,
+                                   'error': {'type': ['string', 'null', 'boolean']}},
+                                  required=['new_volume'])
+
+
+def extend(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Extend a volume. A volume in use can be extended since 3.42."""
+    in_use = call.version >= _IN_USE and call.target.status == placement.IN_USE
+    if in_use:
+        services.policy.authorize(call.context, policies.EXTEND_ATTACHED, call.target.project_id)
+    services.placement.extend(call.context, call.target,
+                              int(call.body['os-extend']['new_size']), in_use)
+
+
+def complete_extend(services: api_services.ApiServices, call: operation.Call) -> None:
+    """Reject the completion of an extend operation.
+
+    No extend operation waits for the consumer, because backends extend volumes by themselves.
+
+    :raises InvalidVolume: always
+    """
+    if call.target.own_status != volume_lifecycle.OwnStatus.EXTENDING:
+        raise errors.InvalidVolume(reason='Volume is not being extended.')
+    raise errors.InvalidVolume(reason='Required volume admin metadata is malformed or missing.')
 
 
 def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
@@ -42,11 +71,11 @@ def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
     named = list(filter(None, (asked.get('host'), asked.get('cluster'))))
     if len(named) != 1:
         raise errors.InvalidInput('One and only one of cluster and host must be set.')
-    services.moving.migrate(call.context, call.target, named[0],
-                            bool(listing.boolean(asked.get('lock_volume', False))))
+    services.placement.migrate(call.context, call.target, named[0],
+                               bool(listing.boolean(asked.get('lock_volume', False))))
 
 
-def complete(services: api_services.ApiServices, call: operation.Call) -> None:
+def complete_migration(services: api_services.ApiServices, call: operation.Call) -> None:
     """Reject the completion of a migration.
 
     No migration waits for the consumer, because only unused volumes are migrated.
@@ -72,5 +101,5 @@ def retype(services: api_services.ApiServices, call: operation.Call) -> None:
     volume_type.check_usable(kind)
     if multiattach and not call.target.multiattach:
         services.policy.authorize(call.context, policies.MULTIATTACH, call.target.project_id)
-    services.moving.retype(call.context, call.target, moving.Retyping(
+    services.placement.retype(call.context, call.target, moving.Retyping(
         kind, asked.get('migration_policy') == _ON_DEMAND))
