@@ -20,7 +20,7 @@ from blockattach.cmd import upgrade_database_checks as database_checks
 from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.policy import enforcer
-from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import rabbit
 from blockattach.storage.rpc import history
 from blockattach.wiring import configuration
@@ -60,7 +60,7 @@ def pin(at: database_checks.Installation) -> Result:
     """Check that ``[rpc] release`` matches the releases of the running services."""
     named = rpc_conf.settings(at.conf).release
     try:
-        spoken = pinning.find_release(named, history.RELEASES)
+        spoken = contract.find_release(named, history.RELEASES)
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}.')
     behind = at.expanded and at.behind()

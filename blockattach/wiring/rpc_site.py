@@ -18,7 +18,6 @@ from blockattach.platform.conf import locations
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.conf import service as service_conf
 from blockattach.platform.rpc import transport
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import sites
 from blockattach.platform.rpc.http import trust
 from blockattach.storage.conf import embedded
@@ -39,12 +38,12 @@ class ServiceEndpoints:
         self._database = database
         self._down_after = settings.service_down_time
         self._lock = threading.Lock()
-        self._registered: dict[endpoints.Endpoint, tuple[str, str]] = {}
+        self._registered: dict[sites.Endpoint, tuple[str, str]] = {}
         self._beats = periodic.Periodic('rpc-endpoints', self.beat, settings.report_interval,
                                         clock)
         self._begun = False
 
-    def register(self, topic: str, server: str, endpoint: endpoints.Endpoint) -> None:
+    def register(self, topic: str, server: str, endpoint: sites.Endpoint) -> None:
         """Add an endpoint, and start its heartbeats (see `endpoints.EndpointStore`)."""
         with self._lock:
             self._registered[endpoint] = topic, server
@@ -53,7 +52,7 @@ class ServiceEndpoints:
         if begins:
             self._beats.start()
 
-    def withdraw(self, topic: str, server: str, endpoint: endpoints.Endpoint) -> None:
+    def withdraw(self, topic: str, server: str, endpoint: sites.Endpoint) -> None:
         """Remove an endpoint (see `endpoints.EndpointStore`).
 
         An unreachable database is only logged. Nothing listens at the endpoint any more, and its
@@ -67,9 +66,9 @@ class ServiceEndpoints:
             LOG.warning('Failed to remove RPC server from the directory%s',
                         log.fields(topic=topic, host=server, reason=error))
 
-    def find(self, topic: str, server: str | None = None) -> Sequence[endpoints.Endpoint]:
+    def find(self, topic: str, server: str | None = None) -> Sequence[sites.Endpoint]:
         """Return the endpoints with heartbeats (see `endpoints.EndpointStore`)."""
-        return [endpoints.Endpoint(*found) for found in rpc_endpoints.find(
+        return [sites.Endpoint(*found) for found in rpc_endpoints.find(
             self._database, topic, server, self._down_after)]
 
     def beat(self) -> None:
@@ -90,7 +89,7 @@ class ServiceEndpoints:
         """Stop the heartbeats. The servers must be stopped before."""
         self._beats.stop()
 
-    def _write(self, topic: str, server: str, endpoint: endpoints.Endpoint) -> None:
+    def _write(self, topic: str, server: str, endpoint: sites.Endpoint) -> None:
         rpc_endpoints.register(self._database, topic, server,
                                rpc_endpoints.RpcEndpoint(*endpoint), self._down_after)
 

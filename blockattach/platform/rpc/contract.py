@@ -1,4 +1,4 @@
-"""Declaration of RPC interfaces.
+"""Declaration of RPC interfaces, and the versions of interfaces that each release knows.
 
 An interface is an abstract class. Each method declares its first version and how it is sent. The
 endpoint of the server and the client are both subclasses, so mypy checks that they agree::
@@ -12,6 +12,12 @@ endpoint of the server and the client are both subclasses, so mypy checks that t
 
 A released method keeps its name, its arguments and its meaning. A change needs a new method with a
 new ``since``. A test compares the fingerprints of all released versions.
+
+While an upgrade is in progress, processes of two releases share the bus. ``[rpc] release`` names
+the older release in the processes of the newer one. These processes then call no method that the
+older release does not know, and send objects in a form that the older release knows. They accept
+the newer form as well. When the last old process has stopped, the operator clears the option, and
+the newest versions are used.
 """
 import abc
 import dataclasses
@@ -20,6 +26,8 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 from typing import Protocol
@@ -33,6 +41,8 @@ _MARK = '_contract'
 _MODULE = re.compile(r'\b(?:[a-z_]+\.)+(?=[A-Z])')
 UNFORESEEN = 'cannot determine the result of %(method)s on %(server)s: %(reason)s'
 """Text of the error that replaces an unexpected error, on the server and on the client."""
+NEWEST = ('', 'auto')
+"""Values of ``[rpc] release`` that select the newest release."""
 
 
 class Kind(enum.StrEnum):
@@ -207,3 +217,28 @@ def fingerprint(interface: type[Interface], upto: str) -> str:
             signature = _MODULE.sub('', str(method.signature))
             lines.append(f'{method.since} {method.kind} {name}{signature}')
     return hashlib.sha256('\n'.join(lines).encode()).hexdigest()[:16]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Release:
+    """Versions of interfaces by topic, and of objects by name."""
+
+    name: str
+    interfaces: Mapping[str, str]
+    objects: Mapping[str, str]
+
+
+def find_release(name: str, releases: Sequence[Release]) -> Release:
+    """Return the release to use, by its name.
+
+    :param releases: all releases, oldest first
+    :raises ConfigurationError: the name is unknown
+    """
+    if name in NEWEST:
+        return releases[-1]
+    for release in releases:
+        if release.name == name:
+            return release
+    known = ', '.join(release.name for release in releases)
+    raise errors.ConfigurationError(
+        reason=f'unknown release {name!r} in [rpc] release: known releases are {known}')

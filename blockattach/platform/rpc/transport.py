@@ -30,7 +30,6 @@ from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import oslo_drivers
-from blockattach.platform.rpc import pinning
 from blockattach.platform.rpc import rabbit
 from blockattach.platform.rpc import serializing
 from blockattach.platform.rpc import serving
@@ -134,7 +133,7 @@ class Bus:
     """Transports of a process with the settings of ``[rpc]``."""
 
     def __init__(self, transport: oslo_messaging.Transport, settings: rpc_conf.RpcSettings,
-                 releases: Sequence[pinning.Release], clock: clocks.Clock | None = None,
+                 releases: Sequence[contract.Release], clock: clocks.Clock | None = None,
                  telemetry: acts.Telemetry | None = None,
                  second: oslo_messaging.Transport | None = None,
                  direct: oslo_messaging.Transport | None = None,
@@ -151,7 +150,7 @@ class Bus:
         self._direct = direct
         self._listening = {'': transport, '.second': second, '.direct': direct}
         self._settings = settings
-        self._release = pinning.find_release(settings.release, releases)
+        self._release = contract.find_release(settings.release, releases)
         self._known = frozenset(releases[-1].interfaces)
         self._clock = clock or clocks.Clock()
         self._telemetry = telemetry or acts.Telemetry(clock)

@@ -3,11 +3,11 @@
 A release that changes an interface or an object gets a new row. Tests compare the newest row with
 the code.
 """
-from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import contract
 
 # Oldest first.
-RELEASES: tuple[pinning.Release, ...] = (
-    pinning.Release(
+RELEASES: tuple[contract.Release, ...] = (
+    contract.Release(
         '1.0',
         interfaces={'attachments': '1.1', 'compute': '1.2', 'compute-conductor': '1.0',
                     'process': '1.0', 'scheduler': '1.0', 'volume': '1.0'},

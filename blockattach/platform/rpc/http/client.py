@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from blockattach.platform import clock as clocks
 from blockattach.platform.rpc import ends
-from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import sites
 from blockattach.platform.rpc.http import tls
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
@@ -53,7 +53,7 @@ class Pool:
         self._kept: dict[_Address, collections.deque[_Kept]] = {}
         self._closed = False
 
-    def take(self, endpoint: endpoints.Endpoint) -> socket.socket | None:
+    def take(self, endpoint: sites.Endpoint) -> socket.socket | None:
         """Return an idle connection that the server has not closed, or None."""
         address = _address(endpoint)
         while True:
@@ -66,7 +66,7 @@ class Pool:
                 return idle.socket
             idle.socket.close()
 
-    def give(self, endpoint: endpoints.Endpoint, connection: socket.socket) -> None:
+    def give(self, endpoint: sites.Endpoint, connection: socket.socket) -> None:
         """Return a connection to the pool. A closed pool closes the connection."""
         with self._lock:
             if not self._closed:
@@ -138,7 +138,7 @@ class Client:
         self._pool = Pool(clock)
         self._tls = tls.client_context()
 
-    def ask(self, endpoint: endpoints.Endpoint, topic: str, body: bytes,
+    def ask(self, endpoint: sites.Endpoint, topic: str, body: bytes,
             limits: Limits) -> bytes:
         """Send a call and return the body of the reply.
 
@@ -148,7 +148,7 @@ class Client:
         return self._send(wire.Request(topic, endpoint.authority, endpoint.instance,
                                        wire.Kind.CALL, limits.monitor, body), endpoint, limits)
 
-    def give(self, endpoint: endpoints.Endpoint, topic: str, body: bytes) -> None:
+    def give(self, endpoint: sites.Endpoint, topic: str, body: bytes) -> None:
         """Send a cast, and wait for its acknowledgement. The errors are those of `ask`."""
         self._send(wire.Request(topic, endpoint.authority, endpoint.instance, wire.Kind.CAST,
                                 None, body), endpoint, Limits(self._clock, _CAST_SECONDS))
@@ -157,7 +157,7 @@ class Client:
         """Close all connections."""
         self._pool.close()
 
-    def _send(self, request: wire.Request, endpoint: endpoints.Endpoint,
+    def _send(self, request: wire.Request, endpoint: sites.Endpoint,
               limits: Limits) -> bytes:
         key = self._keys.own
         connection, nonce = self._sent(key, request, endpoint, limits)
@@ -175,7 +175,7 @@ class Client:
                 self._pool.give(endpoint, connection)
         return _content(request, answer)
 
-    def _sent(self, key: trust.Key, request: wire.Request, endpoint: endpoints.Endpoint,
+    def _sent(self, key: trust.Key, request: wire.Request, endpoint: sites.Endpoint,
               limits: Limits) -> tuple[socket.socket, str]:
         """Send the complete request, and return its connection and its nonce.
 
@@ -199,7 +199,7 @@ class Client:
             raise ends.NotReached(
                 f'{endpoint.authority}: {error.strerror or error}') from error
 
-    def _connected(self, endpoint: endpoints.Endpoint, limits: Limits) -> socket.socket:
+    def _connected(self, endpoint: sites.Endpoint, limits: Limits) -> socket.socket:
         self._pool.sweep()
         fresh = socket.create_connection((endpoint.host, endpoint.port),
                                          limits.seconds(_CONNECT_SECONDS))
@@ -260,7 +260,7 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
     raise NoAnswer(f'unexpected status {answer.status}')
 
 
-def _address(endpoint: endpoints.Endpoint) -> _Address:
+def _address(endpoint: sites.Endpoint) -> _Address:
     """Return the key of the pool. Servers of the same process share their connections."""
     return endpoint.host, endpoint.port, endpoint.fingerprint
 

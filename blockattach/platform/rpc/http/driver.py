@@ -25,7 +25,6 @@ from blockattach.platform.log import fields
 from blockattach.platform.rpc import ends
 from blockattach.platform.rpc import oslo_drivers
 from blockattach.platform.rpc.http import client as clients
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import incoming
 from blockattach.platform.rpc.http import server as servers
 from blockattach.platform.rpc.http import sites
@@ -40,7 +39,7 @@ _COPIES_AT_ONCE = 16
 class HttpListener(oslo_drivers.Listener):
     """Listener of a server. Each listener has a new instance id in its endpoint."""
 
-    def __init__(self, store: endpoints.EndpointStore, server: servers.Server, topic: str,
+    def __init__(self, store: sites.EndpointStore, server: servers.Server, topic: str,
                  name: str) -> None:
         super().__init__(1, None)
         self._store = store
@@ -98,7 +97,7 @@ class HttpDriver(oslo_drivers.Driver):
                  allowed_remote_exmods: list[str] | None = None) -> None:
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._site = sites.REGISTRY.join(str(url))
-        self._lookup = endpoints.Lookup(self._site.store, self._site.clock)
+        self._lookup = sites.Lookup(self._site.store, self._site.clock)
         self._client = clients.Client(self._site.keys, self._site.clock)
         self._closed = False
         self._server: servers.Server | None = None
@@ -199,7 +198,7 @@ class HttpDriver(oslo_drivers.Driver):
         with futures.ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
             list(pool.map(give, listening))
 
-    def _send_copy(self, topic: str, body: bytes, endpoint: endpoints.Endpoint) -> None:
+    def _send_copy(self, topic: str, body: bytes, endpoint: sites.Endpoint) -> None:
         try:
             self._client.give(endpoint, topic, body)
         except (ends.NotReached, clients.NoAnswer) as error:
@@ -224,11 +223,11 @@ def _no_notifications() -> oslo_drivers.TransportDriverError:
         'to the URL of a broker, or driver to log or noop')
 
 
-def _check_address(endpoint: endpoints.Endpoint) -> None:
+def _check_address(endpoint: sites.Endpoint) -> None:
     """Check that messages to an endpoint do not leave this host unencrypted.
 
     :raises ConfigurationError: the address is not a loopback address and has no certificate
     """
-    if endpoint.fingerprint is None and not endpoints.is_loopback(endpoint.host):
+    if endpoint.fingerprint is None and not sites.is_loopback(endpoint.host):
         raise errors.ConfigurationError(
             reason=f'cannot send to {endpoint.authority} without TLS: not a loopback address')

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from blockattach.platform import clock as clocks
 from blockattach.platform import errors
 from blockattach.platform.log import fields
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import incoming
+from blockattach.platform.rpc.http import sites
 from blockattach.platform.rpc.http import tls
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
@@ -93,9 +93,9 @@ class Server:
         shown, shown_port = advertise or listen
         self._tls: ssl.SSLContext | None = None
         fingerprint = None
-        if not endpoints.is_loopback(shown):
+        if not sites.is_loopback(shown):
             self._tls, fingerprint = tls.make_identity(clock)
-        self.address = endpoints.Endpoint(
+        self.address = sites.Endpoint(
             shown, shown_port or self._listening.getsockname()[1], '', fingerprint)
         threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()
 

@@ -1,18 +1,148 @@
-"""Sites: the directory, keys and clock that the transports of a URL share.
+"""Sites: the endpoints of servers, their directory, keys and clock, shared by transports of a URL.
 
 oslo.messaging creates drivers itself from a URL. Other objects can only be passed to drivers by a
 registry of the process. Without `Registry.provide`, transports with the same URL in a process
 reach each other, with a key that no other process has.
 """
+import ipaddress
 import threading
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
+from typing import Protocol
 from urllib import parse
 
 from blockattach.platform import clock as clocks
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import trust
 
+FRESH_SECONDS = 5.0
+"""Time for which the endpoints of a named server are cached."""
 LOOPBACK = '127.0.0.1'
+
+
+class Endpoint(NamedTuple):
+    """Address of a server since one of its starts.
+
+    :ivar instance: id of the start. It is never reused, so that a later server on the same port is
+        not mistaken for this one
+    :ivar fingerprint: SHA-256 of the certificate of the server in hexadecimal; None without TLS
+    """
+
+    host: str
+    port: int
+    instance: str
+    fingerprint: str | None = None
+
+    @property
+    def authority(self) -> str:
+        """Host and port in the form of the header ``Host``."""
+        return f'[{self.host}]:{self.port}' if ':' in self.host else f'{self.host}:{self.port}'
+
+
+class EndpointStore(Protocol):
+    """Directory of endpoints that all processes of a site share."""
+
+    def register(self, topic: str, server: str, endpoint: Endpoint) -> None:
+        """Add the endpoint of a server that listens on a topic."""
+
+    def withdraw(self, topic: str, server: str, endpoint: Endpoint) -> None:
+        """Remove an endpoint. A missing endpoint is no error."""
+
+    def find(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
+        """Return the endpoints of a topic in the order of their registration.
+
+        :param server: name of the server; None for all servers
+        """
+
+
+class MemoryStore:
+    """Directory for the transports of a single process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str, Endpoint], None] = {}
+
+    def register(self, topic: str, server: str, endpoint: Endpoint) -> None:
+        """Add an endpoint (see `EndpointStore`)."""
+        with self._lock:
+            self._known[topic, server, endpoint] = None
+
+    def withdraw(self, topic: str, server: str, endpoint: Endpoint) -> None:
+        """Remove an endpoint (see `EndpointStore`)."""
+        with self._lock:
+            self._known.pop((topic, server, endpoint), None)
+
+    def find(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
+        """Return endpoints (see `EndpointStore`)."""
+        with self._lock:
+            return [endpoint for known, name, endpoint in self._known
+                    if known == topic and server in (None, name)]
+
+
+class Lookup:
+    """Cache of a directory for the endpoints of named servers.
+
+    A stale endpoint is noticed because nothing listens there, or because the server rejects the
+    instance id.
+    """
+
+    def __init__(self, store: EndpointStore, clock: clocks.Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str], tuple[float, Sequence[Endpoint]]] = {}
+        self._first: dict[str, int] = {}
+
+    def candidates(self, topic: str, server: str | None) -> Iterator[Endpoint]:
+        """Yield the endpoints to try, in order. Each endpoint is the first one equally often.
+
+        The endpoints of a named server come from the cache first. If all of them fail, the
+        directory is read for further endpoints.
+
+        :param server: name of the server; None for any server of the topic
+        """
+        tried = set()
+        if server is not None:
+            for endpoint in self._rotated(topic, self._remembered(topic, server)):
+                tried.add(endpoint)
+                yield endpoint
+        for endpoint in self._rotated(topic, self.all(topic, server)):
+            if endpoint not in tried:
+                yield endpoint
+
+    def all(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
+        """Read the directory, and return the endpoints of a topic.
+
+        :param server: name of the server; None for all servers
+        """
+        listening = self._store.find(topic, server)
+        if server is not None:
+            with self._lock:
+                self._found[topic, server] = self._clock.monotonic(), listening
+        return listening
+
+    def _remembered(self, topic: str, server: str) -> Sequence[Endpoint]:
+        with self._lock:
+            since, listening = self._found.get((topic, server), (0.0, ()))
+        return listening if self._clock.monotonic() - since < FRESH_SECONDS else ()
+
+    def _rotated(self, topic: str, listening: Sequence[Endpoint]) -> Sequence[Endpoint]:
+        if len(listening) < 2:
+            return listening
+        with self._lock:
+            first = self._first[topic] = (self._first.get(topic, -1) + 1) % len(listening)
+        return [*listening[first:], *listening[:first]]
+
+
+def is_loopback(host: str) -> bool:
+    """Return True for a loopback IP address.
+
+    A name does not count, because it may resolve to any address.
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Site(NamedTuple):
@@ -22,7 +152,7 @@ class Site(NamedTuple):
     :ivar advertise: host and port that clients connect to, if they differ; else None
     """
 
-    store: endpoints.EndpointStore
+    store: EndpointStore
     keys: trust.Keys
     clock: clocks.Clock
     listen: tuple[str, int] = (LOOPBACK, 0)
@@ -71,7 +201,7 @@ REGISTRY = Registry()
 
 
 def _of_this_process() -> Site:
-    return Site(endpoints.MemoryStore(), trust.Keyring(trust.new_key()), clocks.Clock())
+    return Site(MemoryStore(), trust.Keyring(trust.new_key()), clocks.Clock())
 
 
 def _name(url: str) -> str:

@@ -17,7 +17,7 @@ from oslo_context import context as oslo_context
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
-from blockattach.platform.rpc import pinning
+from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import serving
 from blockattach.platform.rpc import transport
 from blockattach.storage.rpc import history
@@ -68,7 +68,7 @@ class BusTestCase(Base):
         return f'test-{uuid.uuid4().hex}'
 
     def make_bus(self, url: str | None = None,
-                 releases: Sequence[pinning.Release] = history.RELEASES,
+                 releases: Sequence[contract.Release] = history.RELEASES,
                  **more: Any) -> transport.Bus:
         """Build another bus, which is closed after the test."""
         conf = private_conf()

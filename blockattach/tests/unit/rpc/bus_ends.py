@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from blockattach.platform import context
+from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import ends
-from blockattach.platform.rpc import pinning
 from blockattach.platform.rpc import transport
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import probe
 
 ROWS = {end.name: end for end in ends.ENDS}
 FIELD = re.compile(r'%\(\w+\)s')
-RELEASES = (pinning.Release('1', {'probe': '1.0'}, {}), pinning.Release('2', {'probe': '1.1'}, {}))
+RELEASES = (contract.Release('1', {'probe': '1.0'}, {}),
+            contract.Release('2', {'probe': '1.1'}, {}))
 
 
 class SilentEndpoint(probe.ProbeEndpoint):

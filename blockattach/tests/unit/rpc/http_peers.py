@@ -9,7 +9,6 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-from blockattach.platform.rpc.http import endpoints
 from blockattach.platform.rpc.http import sites
 from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
@@ -20,14 +19,14 @@ from blockattach.tests.unit.rpc import probe
 SECRET = b'hunter2-' * 4
 
 
-class CountingStore(endpoints.MemoryStore):
+class CountingStore(sites.MemoryStore):
     """A directory that knows how often it was asked."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked = 0
 
-    def find(self, topic: str, server: str | None = None) -> Sequence[endpoints.Endpoint]:
+    def find(self, topic: str, server: str | None = None) -> Sequence[sites.Endpoint]:
         self.asked += 1
         return super().find(topic, server)
 
@@ -56,7 +55,7 @@ class SiteTestCase(bus_contract.BusTestCase):
 class RawCaller:
     """Speaks to the server that a directory names, byte by byte."""
 
-    def __init__(self, store: endpoints.MemoryStore, topic: str, clock: manual.ManualClock,
+    def __init__(self, store: sites.MemoryStore, topic: str, clock: manual.ManualClock,
                  key: trust.Key) -> None:
         self.topic, self.clock, self.key = topic, clock, key
         self.endpoint, = store.find(topic)
@@ -96,7 +95,7 @@ class Peer:
         self.accepted = 0
         self._current: socket.socket | None = None
         self._listening = socket.create_server(('127.0.0.1', 0))
-        self.endpoint = endpoints.Endpoint('127.0.0.1', self._listening.getsockname()[1], 'peer')
+        self.endpoint = sites.Endpoint('127.0.0.1', self._listening.getsockname()[1], 'peer')
         self._pool = concurrent.futures.ThreadPoolExecutor(1)
         self._played = self._pool.submit(self._play, scripts)
 

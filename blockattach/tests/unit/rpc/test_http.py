@@ -15,7 +15,7 @@ from oslo_messaging._drivers import base
 from blockattach.platform import errors
 from blockattach.platform.rpc import ends
 from blockattach.platform.rpc import transport
-from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import sites
 from blockattach.tests.fixtures import polling
 from blockattach.tests.unit.rpc import bus_contract
 from blockattach.tests.unit.rpc import bus_deadlines
@@ -138,7 +138,7 @@ class HttpBusTest(bus_contract.WithoutBrokerContract, unittest.TestCase):
 class AddressTest(http_peers.SiteTestCase, unittest.TestCase):
     """Addresses to listen on and to send to."""
 
-    def serve_at(self, *listen: Any, advertise: Any = None) -> endpoints.Endpoint:
+    def serve_at(self, *listen: Any, advertise: Any = None) -> sites.Endpoint:
         url = f'http:///{uuid.uuid4().hex}'
         self.provide(url, self.own, listen=listen, advertise=advertise)
         bus = self.make_bus(url)
@@ -149,7 +149,7 @@ class AddressTest(http_peers.SiteTestCase, unittest.TestCase):
 
     def test_unencrypted_call_to_other_host_refused(self) -> None:
         for host in ('192.0.2.1', 'storage.example.org', 'localhost'):
-            self.store.register(self.topic, host, endpoints.Endpoint(host, 1, 'x'))
+            self.store.register(self.topic, host, sites.Endpoint(host, 1, 'x'))
             with self.subTest(host), self.assertRaises(errors.ConfigurationError):
                 self.client(host).hurry(self.ctxt)
 
@@ -247,7 +247,7 @@ class LookupTest(http_peers.SiteTestCase, unittest.TestCase):
     def test_directory_lookup_cached(self) -> None:
         self.serve(probe.ProbeEndpoint())
         self.assertEqual(1, self.asked_for(calls=10))
-        self.clock.advance(endpoints.FRESH_SECONDS)
+        self.clock.advance(sites.FRESH_SECONDS)
         self.assertEqual(1, self.asked_for(calls=10))
 
     def test_moved_server_found_at_once(self) -> None:

@@ -15,7 +15,6 @@ from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
 from blockattach.platform.rpc import contract
-from blockattach.platform.rpc import pinning
 from blockattach.platform.rpc import processes
 from blockattach.platform.rpc import serializing
 from blockattach.platform.rpc import transport
@@ -31,8 +30,8 @@ INTERFACES = (attachments.AttachmentsInterface, compute.AgentInterface,
               scheduler.SchedulerInterface, volume.VolumeInterface)
 
 # The probes' own history: release 2 added a method, a field, and an interface.
-OLD = pinning.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
-NEW = pinning.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
+OLD = contract.Release('1', {'probe': '1.0'}, {'Thing': '1.0', 'Box': '1.0'})
+NEW = contract.Release('2', {'probe': '1.1', 'later': '1.0'}, {'Thing': '1.1', 'Box': '1.0'})
 
 
 class OldThing(serializing.BlockattachObject):
@@ -88,7 +87,7 @@ class BusTestCase(unittest.TestCase):
         self.ctxt = context.admin_context()
         self.url = f'inproc://{uuid.uuid4().hex}/'
 
-    def bus(self, releases: tuple[pinning.Release, ...] = history.RELEASES,
+    def bus(self, releases: tuple[contract.Release, ...] = history.RELEASES,
             pin: str = '', **settings: Any) -> transport.Bus:
         """Build the bus of a process.
 
@@ -244,8 +243,8 @@ class HistoryTest(BusTestCase):
         return True
 
     def test_unpinned_process_uses_newest_release(self) -> None:
-        for name in pinning.NEWEST:
-            self.assertIs(history.RELEASES[-1], pinning.find_release(name, history.RELEASES))
+        for name in contract.NEWEST:
+            self.assertIs(history.RELEASES[-1], contract.find_release(name, history.RELEASES))
 
     def test_unknown_pin_error_names_releases(self) -> None:
         with self.assertRaises(errors.ConfigurationError) as caught:

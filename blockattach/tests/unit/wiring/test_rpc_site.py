@@ -7,7 +7,7 @@ from blockattach.platform import clock as clocks
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform.conf import service as service_conf
-from blockattach.platform.rpc.http import endpoints
+from blockattach.platform.rpc.http import sites
 from blockattach.storage.db.services import rpc_endpoints
 from blockattach.tests.fixtures import database
 from blockattach.tests.unit.rpc import probe
@@ -16,7 +16,7 @@ from blockattach.wiring import dependencies
 from blockattach.wiring import rpc_site
 
 TOPIC = 'blockattach-volume'
-HERE = endpoints.Endpoint('127.0.0.1', 1, 'this start')
+HERE = sites.Endpoint('127.0.0.1', 1, 'this start')
 
 
 class ServiceEndpointsTest(unittest.TestCase):

@@ -6,7 +6,6 @@ from typing import Any
 from blockattach.platform.http import operation
 from blockattach.storage.api import listing
 from blockattach.storage.api import services as api_services
-from blockattach.storage.api.resources.attachments import filters
 from blockattach.storage.api.resources.attachments import views
 from blockattach.storage.api.resources.attachments import watching
 from blockattach.storage.db.attachments import attachment_queries
@@ -131,7 +130,7 @@ def _listed(services: api_services.ApiServices, call: operation.Call,
     :raises InvalidInput: a value is malformed
     """
     page = listing.page(call, attachment_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
-    wanted = filters.wanted(services, call)
+    wanted = views.asked_filters(services, call)
     if wanted is None:
         return []
     return attachment_queries.list_page(services.database, wanted, page, sealed)

@@ -5,7 +5,6 @@ from blockattach.platform.http import responses
 from blockattach.platform.http import streams
 from blockattach.storage.api import listing
 from blockattach.storage.api import services as api_services
-from blockattach.storage.api.resources.attachments import filters
 from blockattach.storage.api.resources.attachments import history as views_of_history
 from blockattach.storage.api.resources.attachments import views
 from blockattach.storage.db.attachments import history
@@ -33,7 +32,7 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
     :raises NotAuthorized: the caller may not watch attachments
     """
     services.policy.authorize(call.context, policies.WATCH, call.context.project_id)
-    wanted = filters.wanted(services, call)
+    wanted = views.asked_filters(services, call)
     if wanted is None or wanted.states is not None or wanted.like:
         raise errors.InvalidInput(
             'Cannot watch attachments with these filters. Supported filters are volume_id, '
