@@ -39,7 +39,7 @@ _GENERAL = {
                   'lab/system/test_abandoned.py',
     'db.work.hasten.*': 'where no message can be sent: tests/db/test_work.py',
     'db.work.renew.*': 'no work lasts until a heartbeat here: tests/db/test_work.py',
-    'db.writing.*': 'the import, which runs before the services: tests/db/test_importing.py',
+    'db.importer.*': 'the import, which runs before the services: tests/db/test_importing.py',
     'rpc.attachments.complete_all.*': 'it is complete for each: '
                                       'tests/functional/test_consumers.py',
     'rpc.compute.*': _OUTSIDE,

@@ -20,7 +20,7 @@ from blockattach.tests.fixtures import cinder
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 
-POINT = 'db.writing.drafts.after'
+POINT = 'db.importer.drafts.after'
 SERVER = '6f4b0fb6-55f4-4ce2-a1d5-9f8c2b1d8a01'
 CREDENTIAL = connection.Credential('someone', 'a-shared-secret')
 

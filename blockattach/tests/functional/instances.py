@@ -103,7 +103,7 @@ class World:
         handling = self.deployment.handling()
         self.control, self.volume_control = handling.attachments, handling.volumes
         self.snapshot_control = handling.snapshots
-        self.extend_control, self.move_control = handling.extending, handling.moving
+        self.placement_control = handling.placement
         self.image_control, self.managing_control = handling.images, handling.managing
         self.caller = context.RequestContext(project_id=make.PROJECT, user_id=make.USER)
         self._types = {}

@@ -66,7 +66,7 @@ class ExtendedSourceTest(CopyCase):
         self.arm('volume.volumes.before_create', extend)
         made = self.ask(self.of_volume())
         self.world.settle()
-        self.world.extend_control.extend(
+        self.world.placement_control.extend(
             self.world.caller, self.world.shown(self.origin), 3, False)
         self.world.settle()
         self.assertEqual([('available', 1), ('available', 3)], [

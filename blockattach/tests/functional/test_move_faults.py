@@ -84,9 +84,9 @@ class MoveCase(test_volume_faults.VolumeCase):
         """Request a migration or a retype, and run the work that follows."""
         now = self.world.shown(volume)
         if verb == 'migrate':
-            self.world.move_control.migrate(self.world.caller, now, OTHER, False)
+            self.world.placement_control.migrate(self.world.caller, now, OTHER, False)
         else:
-            self.world.move_control.retype(self.world.caller, now, moving.Retyping(
+            self.world.placement_control.retype(self.world.caller, now, moving.Retyping(
                 self.kind, True))
         self.settle()
 

@@ -79,7 +79,7 @@ REPEATABLE = {
     ('storage/db/types/volume_types.py', 'delete'): FOUND_DONE,
     ('storage/db/types/volume_types.py', 'set_extra_specs'): AGAIN,
     ('storage/db/types/volume_types.py', 'delete_extra_spec'): FOUND_DONE,
-    ('storage/db/importing/importer.py', '_catalogue'): FOUND_DONE,
+    ('storage/db/importing/importer.py', 'write_catalogue'): FOUND_DONE,
     ('storage/db/importing/importer.py', 'drafts'): FOUND_DONE,
     ('storage/db/volumes/cached_images.py', 'forget'): NOTHING_LEFT,
     ('storage/db/volumes/volumes.py', 'leave_remains'): AGAIN,

@@ -78,8 +78,9 @@ def _taken_names(connection: sa.Connection, rows: Sequence[Mapping[str, Any]],
 
 
 @storage_db.retried
-def _catalogue(database: storage_db.Database, tables: Mapping[str, Sequence[Mapping[str, Any]]],
-               into: report.Report) -> None:
+def write_catalogue(database: storage_db.Database,
+                    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+                    into: report.Report) -> None:
     """Write volume types, QoS specs and limits in one transaction.
 
     :param tables: rows by table, in the order in which they refer to each other
@@ -225,7 +226,7 @@ class Importer:
                 reason='cannot import while Cinder services are running. Stop '
                        f'{", ".join(running)} and wait one minute')
         result = self._report()
-        _catalogue(self._database, self._catalogue.rows, result)
+        write_catalogue(self._database, self._catalogue.rows, result)
         for drafts, _ in self._drafts(result):
             if drafts:
                 _write(self._database, drafts, result)
