@@ -52,7 +52,7 @@ BUGS = (
         'blockattach.tests.db.test_quotas'),
 
     # What users say of a volume.
-    Bug('metadata_is_read_without_a_lock', 'storage/db/volumes/volume_settings.py',
+    Bug('metadata_is_read_without_a_lock', 'storage/db/volumes/volumes.py',
         '    row = volume_rows.lock_judged(connection, volume)\n'
         '    if row.own_status in (_Own',
         '    row = volume_queries.read(connection, volume.id)\n'
@@ -63,7 +63,7 @@ BUGS = (
         '        self._change(services, call, lambda now: {**now, **item})\n',
         '        self._change(services, call, lambda now: {**item})\n',
         'an item that is set leaves the others as they are', 'P6'),
-    Bug('metadata_of_another_volume', 'storage/db/volumes/volume_settings.py',
+    Bug('metadata_of_another_volume', 'storage/db/volumes/volumes.py',
         '            table.c.volume_id == volume_id, table.c.key.in_(old)))\n',
         '            table.c.key.in_(old)))\n',
         'what is removed of one volume stays of the others', 'P6'),

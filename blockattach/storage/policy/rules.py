@@ -39,12 +39,12 @@ JUDGED_VERBS: Mapping[str, str] = {
     'unmanaging.start': VOLUME,
     'volume_images.start_reimage': VOLUME,
     'volume_images.start_upload': VOLUME,
-    'volume_settings.change_image_metadata': VOLUME,
-    'volume_settings.change_metadata': VOLUME,
-    'volume_settings.update': VOLUME,
+    'volumes.change_image_metadata': VOLUME,
+    'volumes.change_metadata': VOLUME,
     'volumes.create': BOTH,
     'volumes.set_readonly': VOLUME,
     'volumes.start_delete': VOLUME,
+    'volumes.update': VOLUME,
 }
 """Verbs of `blockattach.storage.db` that compare the authorized project again, and the rows on
 which they do so.

@@ -98,19 +98,19 @@ REQUESTS = {
             f'/volumes/{made["volume"]}/action', {'os-reimage': {'image_id': test.image()}}),)),
     'volume_images.start_upload': (NOTHING, (
         action('os-volume_upload_image', {'image_name': 'mine'}),)),
-    'volume_settings.change_image_metadata': (NOTHING, (
+    'volumes.change_image_metadata': (NOTHING, (
         action('os-set_image_metadata', {'metadata': {'key': 'text'}}),)),
-    'volume_settings.change_metadata': (NOTHING, (
+    'volumes.change_metadata': (NOTHING, (
         post('/volumes/{volume}/metadata', 'metadata', key='text'),)),
-    'volume_settings.update': (NOTHING, (
-        put('/volumes/{volume}', 'volume', name='new'),
-        action('os-set_bootable', {'bootable': True}))),
     'volumes.create': (SNAPSHOT, (
         post('/volumes', 'volume', size=1, source_volid='volume'),
         post('/volumes', 'volume', size=1, snapshot_id='snapshot'))),
     'volumes.set_readonly': (NOTHING, (
         action('os-update_readonly_flag', {'readonly': True}),)),
     'volumes.start_delete': (NOTHING, (delete('/volumes/{volume}'),)),
+    'volumes.update': (NOTHING, (
+        put('/volumes/{volume}', 'volume', name='new'),
+        action('os-set_bootable', {'bootable': True}))),
 }
 
 

@@ -8,7 +8,7 @@ from blockattach.storage.db import schema
 from blockattach.storage.db.types import qos_specs
 from blockattach.storage.db.types import volume_types
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.db.volumes import volume_settings
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
@@ -34,9 +34,9 @@ class ExactTextTest(base.DatabaseTestCase):
         volume = make.volume(self.database, metadata=PAIRS)
         self.assertEqual(PAIRS, volume_queries.get(self.database, volume.id).metadata)
         other = make.volume(self.database)
-        self.assertEqual(PAIRS, volume_settings.change_metadata(
+        self.assertEqual(PAIRS, volumes.change_metadata(
             self.database, other, lambda found: {**found, **PAIRS}))
-        self.assertEqual({'a': '1', 'A': '3'}, volume_settings.change_metadata(
+        self.assertEqual({'a': '1', 'A': '3'}, volumes.change_metadata(
             self.database, other,
             lambda found: {key: value for key, value in found.items() if key != 'a '}))
 

@@ -9,7 +9,6 @@ from blockattach.storage.db import messages
 from blockattach.storage.db import work
 from blockattach.storage.db.attachments import attachment_queries
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.db.volumes import volume_settings
 from blockattach.storage.db.volumes import volumes
 from blockattach.storage.domain import attachment_lifecycle as lifecycle
 from blockattach.storage.domain import messages as texts
@@ -205,8 +204,8 @@ class VolumeFilterTest(Case):
             make.attachment(self.database, shared, state)
         make.attachment(self.database, other, S.RESERVED)
         for volume in (shared, other):
-            volume_settings.change_image_metadata(self.database, volume,
-                                                  lambda now: {'a': '2', 'os': 'linux'})
+            volumes.change_image_metadata(self.database, volume,
+                                          lambda now: {'a': '2', 'os': 'linux'})
         found = {volume.id: volume for volume in self.volumes()}
         self.assertEqual({row.id for row in rows},
                          {server.attachment_id for server in found[shared.id].attached})

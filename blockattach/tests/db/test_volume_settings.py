@@ -4,7 +4,7 @@ import threading
 
 from blockattach.storage import errors
 from blockattach.storage.db.volumes import volume_queries
-from blockattach.storage.db.volumes import volume_settings
+from blockattach.storage.db.volumes import volumes
 from blockattach.tests.db import base
 from blockattach.tests.fixtures import make
 
@@ -30,8 +30,8 @@ class ChangeTest(base.DatabaseTestCase):
 
         def add(number):
             barrier.wait()
-            volume_settings.change_metadata(self.database, self.volume,
-                                            functools.partial(with_key, f'k{number}'))
+            volumes.change_metadata(self.database, self.volume,
+                                    functools.partial(with_key, f'k{number}'))
 
         threads = [threading.Thread(target=add, args=(number,)) for number in range(WRITERS)]
         for thread in threads:
@@ -46,15 +46,15 @@ class ChangeTest(base.DatabaseTestCase):
             self.assertEqual({'a': 'b', 'c': 'd'}, now)
             raise errors.PreconditionFailed
 
-        self.assertRaises(errors.PreconditionFailed, volume_settings.change_metadata,
+        self.assertRaises(errors.PreconditionFailed, volumes.change_metadata,
                           self.database, self.volume, refuse)
         self.assertEqual({'a': 'b', 'c': 'd'}, self.read().metadata)
 
     def test_metadata_and_image_metadata_separate_per_volume(self):
         other = make.volume(self.database, metadata={'a': 'b'})
-        volume_settings.change_image_metadata(self.database, self.volume,
-                                              lambda now: {'a': 'of the image', 'x': 'é' * 9000})
-        volume_settings.change_metadata(self.database, self.volume, lambda now: {'a': 'é'})
+        volumes.change_image_metadata(self.database, self.volume,
+                                      lambda now: {'a': 'of the image', 'x': 'é' * 9000})
+        volumes.change_metadata(self.database, self.volume, lambda now: {'a': 'é'})
         found = self.read()
         self.assertEqual(({'a': 'é'}, {'a': 'of the image', 'x': 'é' * 9000}),
                          (found.metadata, found.image_metadata))
@@ -68,16 +68,16 @@ class ChangeTest(base.DatabaseTestCase):
                 f"UPDATE volumes SET deleted = {'1' if self.KIND != 'postgresql' else 'true'} "
                 f"WHERE id = '{gone.id}'")
         for act in (
-                lambda: volume_settings.update(self.database, gone, {'name': 'x'}),
-                lambda: volume_settings.change_metadata(self.database, gone, dict),
-                lambda: volume_settings.change_image_metadata(self.database, gone, dict)):
+                lambda: volumes.update(self.database, gone, {'name': 'x'}),
+                lambda: volumes.change_metadata(self.database, gone, dict),
+                lambda: volumes.change_image_metadata(self.database, gone, dict)):
             self.assertRaises(errors.VolumeNotFound, act)
 
     def test_update_keeps_omitted_settings(self):
-        changed = volume_settings.update(self.database, self.volume, {'name': 'x'})
+        changed = volumes.update(self.database, self.volume, {'name': 'x'})
         self.assertEqual(self.read(), changed)
         self.assertEqual(('x', {'a': 'b', 'c': 'd'}), (changed.name, changed.metadata))
-        changed = volume_settings.update(self.database, self.volume,
-                                         {'description': 'y', 'bootable': True}, {'a': 'b'})
+        changed = volumes.update(self.database, self.volume,
+                                 {'description': 'y', 'bootable': True}, {'a': 'b'})
         self.assertEqual(('x', 'y', True, {'a': 'b'}), (
             changed.name, changed.description, changed.bootable, changed.metadata))

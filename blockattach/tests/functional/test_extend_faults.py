@@ -28,7 +28,7 @@ class ExtendCase(test_volume_faults.VolumeCase):
     def extend(self, volume, new_size=3):
         now = self.world.shown(volume)
         self.world.placement_control.extend(self.world.caller, now, new_size,
-                                         now.status == 'in-use')
+                                            now.status == 'in-use')
 
     def volume(self, in_use):
         volume = self.world.volume()

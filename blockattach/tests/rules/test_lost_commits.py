@@ -58,10 +58,10 @@ REPEATABLE = {
     ('storage/db/volumes/volumes.py', 'set_readonly'): AGAIN,
     ('storage/db/volumes/resets.py', 'clear'): NOTHING_LEFT,
     ('storage/db/volumes/resets.py', 'reset_status'): AGAIN,
-    ('storage/db/volumes/volume_settings.py', 'update'): AGAIN,
-    ('storage/db/volumes/volume_settings.py', 'change_metadata'):
+    ('storage/db/volumes/volumes.py', 'update'): AGAIN,
+    ('storage/db/volumes/volumes.py', 'change_metadata'):
         f'{AGAIN}; with If-Match, or of a key to be removed, {FOUND_DONE}',
-    ('storage/db/volumes/volume_settings.py', 'change_image_metadata'):
+    ('storage/db/volumes/volumes.py', 'change_image_metadata'):
         f'{AGAIN}; of a key to be removed {FOUND_DONE}',
     ('storage/db/services/rpc_endpoints.py', 'register'): AGAIN,
     ('storage/db/services/rpc_endpoints.py', 'withdraw'): NOTHING_LEFT,

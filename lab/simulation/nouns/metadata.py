@@ -102,6 +102,6 @@ NOUN = operations.Noun(
     'metadata',
     played=Metadata,
     operations=(operations.Operation('metadata', _settings, operations.volume),),
-    passed=('db.volume_settings.change_metadata.', 'db.volume_settings.update.'),
+    passed=('db.volumes.change_metadata.', 'db.volumes.update.'),
     seeds=((11, 300),),
 )

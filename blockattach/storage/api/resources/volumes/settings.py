@@ -13,7 +13,7 @@ from blockattach.storage.api import listing
 from blockattach.storage.api import metadata
 from blockattach.storage.api import services as api_services
 from blockattach.storage.api.resources.volumes import views
-from blockattach.storage.db.volumes import volume_settings
+from blockattach.storage.db.volumes import volumes
 from blockattach.storage.policy import access
 from blockattach.storage.policy import volumes as policies
 
@@ -28,7 +28,7 @@ UPDATE = {operation.BASE: _UPDATE, operation.V(3, 53): schema.extend(
                                  for name in _UPDATE['properties']['volume']['properties']])}
 
 METADATA = metadata.Noun(
-    '/volumes/{id}', access.volume, volume_settings.change_metadata,
+    '/volumes/{id}', access.volume, volumes.change_metadata,
     lambda volume_id, key: errors.VolumeMetadataNotFound(volume_id=volume_id, key=key),
     get=policies.GET_METADATA, create=policies.CREATE_METADATA, update=policies.UPDATE_METADATA,
     delete=policies.DELETE_METADATA)
@@ -48,8 +48,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
     asked = call.body['volume']
     values = {name: text(asked, name) for name in TEXTS
               if name in asked or f'display_{name}' in asked}
-    changed = volume_settings.update(services.database, call.target, values,
-                                     asked.get('metadata'))
+    changed = volumes.update(services.database, call.target, values, asked.get('metadata'))
     return {'volume': views.made(services, call, changed)}
 
 
@@ -70,7 +69,7 @@ def text(requested: Mapping[str, Any], key: str) -> str | None:
 def set_bootable(services: api_services.ApiServices, call: operation.Call) -> None:
     """Set the bootable flag of a volume."""
     value = listing.boolean(call.body['os-set_bootable']['bootable'])
-    volume_settings.update(services.database, call.target, {'bootable': bool(value)})
+    volumes.update(services.database, call.target, {'bootable': bool(value)})
 
 
 def show_image_metadata(services: api_services.ApiServices,
@@ -88,7 +87,7 @@ def set_image_metadata(services: api_services.ApiServices, call: operation.Call)
     """Add or update image metadata of a volume, and return all of them."""
     services.policy.authorize(call.context, policies.UPDATE_METADATA, call.target.project_id)
     added = call.body['os-set_image_metadata']['metadata']
-    return {'metadata': volume_settings.change_image_metadata(
+    return {'metadata': volumes.change_image_metadata(
         services.database, call.target, lambda now: {**now, **added})}
 
 
@@ -104,4 +103,4 @@ def unset_image_metadata(services: api_services.ApiServices, call: operation.Cal
         if key not in now:
             raise errors.ImageMetadataNotFound(volume_id=call.target.id)
         return {name: value for name, value in now.items() if name != key}
-    volume_settings.change_image_metadata(services.database, call.target, without)
+    volumes.change_image_metadata(services.database, call.target, without)
