@@ -15,10 +15,10 @@ PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/contributor/walkthrough.r
 PACKAGE = 'blockattach.'
 OUTSIDE = ('tests', 'testing', 'platform.telemetry', 'platform.failpoints', 'platform.log',
            'platform.clock', 'platform.context', 'platform.conf', 'storage.conf',
-           'platform.policy.files', 'platform.rpc', 'storage.rpc', 'platform.admission',
+           'platform.rpc', 'storage.rpc', 'platform.admission',
            'platform.http.middleware', 'platform.http.loopback', 'platform.http.queueing',
            'platform.http.auth', 'platform.db.sqlite')
-"""Observation, files that are looked at now and then, travel, and the database of tests."""
+"""Observation, travel, and the database of tests."""
 
 STEPS = (
     ('platform.http.dispatch', 'Dispatcher._match'),
