@@ -23,7 +23,7 @@ DECLARATIONS = (
      'an option: a description, registered later'),
     (r'(oslo_policy\.policy|blockattach\.platform\.policy\.base)\.\w+',
      'a rule: a description, registered later'),
-    (r'oslo_versionedobjects\.fields\.\w+|blockattach\.platform\.rpc\.versioned_objects\.\w+Field',
+    (r'oslo_versionedobjects\.fields\.\w+|blockattach\.platform\.rpc\.serializing\.\w+Field',
      'say what an object carries'),
     (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
     (r'blockattach\.platform\.db\.statements\.(Statement|value)',
