@@ -14,6 +14,7 @@ from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform import log
 from blockattach.platform.conf import account
+from blockattach.platform.conf import changing
 from blockattach.platform.conf import core as core_conf
 from blockattach.platform.conf import failpoints as failpoints_conf
 from blockattach.platform.conf import locations
@@ -192,4 +193,4 @@ def make_state_path(core: core_conf.CoreSettings) -> None:
     if not os.access(core.state_path, os.W_OK | os.X_OK):
         raise errors.ConfigurationError(
             reason=f'cannot write to the state directory {core.state_path}')
-    locations.check_private(core.state_path)
+    changing.check_private(core.state_path)

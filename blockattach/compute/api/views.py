@@ -1,4 +1,4 @@
-"""Views of servers, volumes of servers and flavors in API responses."""
+"""Views of servers, volumes of servers and flavors in API responses, and pages of lists."""
 import datetime
 import hashlib
 import uuid

@@ -1,4 +1,7 @@
-"""Tables of the compute service, in a database of its own or beside other tables."""
+"""Tables of the compute service, their schema revisions, and conversion of rows to records.
+
+The tables are in a database of their own, or beside other tables.
+"""
 import dataclasses
 import json
 import pathlib
@@ -19,6 +22,7 @@ _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 _Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 _NAME = 255
+
 MIGRATIONS = migrations.Migrations(
     pathlib.Path(__file__).parent / 'migrations', 'compute_alembic_version',
     'blockattach-manage compute_db sync', metadata,

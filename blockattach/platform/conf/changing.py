@@ -1,7 +1,9 @@
-"""Configuration files that are read again when an operator changes them."""
+"""Configuration files that are read again when an operator changes them, and their permissions."""
 import contextlib
 import logging
 import os
+import shlex
+import stat
 import threading
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -13,6 +15,7 @@ from blockattach.platform.log import fields
 
 LOG = logging.getLogger(__name__)
 
+_OTHERS = 0o077
 T = TypeVar('T')
 Marks = tuple[tuple[str, int, int, int], ...]
 """Path, inode, modification time in nanoseconds and size of each existing file."""
@@ -88,3 +91,17 @@ class ChangingFile(Generic[T]):
             return self._parse(text)
         except errors.ConfigurationError as exc:
             raise errors.ConfigurationError(reason=f'cannot read {self._path}: {exc}') from exc
+
+
+def check_private(path: str) -> None:
+    """Check that a file or folder is accessible to its owner only.
+
+    :raises ConfigurationError: other users have access; the text contains the command that fixes
+        it
+    """
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if mode & _OTHERS:
+        private = 0o700 if os.path.isdir(path) else 0o600
+        raise errors.ConfigurationError(
+            reason=f'{path} is accessible to other users (mode {mode:04o}). Run: '
+                   f'chmod {private:o} {shlex.quote(path)}')

@@ -7,10 +7,7 @@ here and printed in another order. The accepted command lines do not change.
 import argparse
 import contextlib
 import io
-import os
 import re
-import shlex
-import stat
 import sys
 from collections.abc import Collection
 from collections.abc import Iterable
@@ -55,7 +52,6 @@ _SCRIPT = """\
 }}
 complete -o default -F _{function} {program}
 """
-_OTHERS = 0o077
 
 
 def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
@@ -254,17 +250,3 @@ def _commands(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
 def _parser(conf: cfg.ConfigOpts) -> argparse.ArgumentParser:
     """Return the parser of the last parsed command line."""
     return cast('argparse.ArgumentParser', conf._oparser)
-
-
-def check_private(path: str) -> None:
-    """Check that a file or folder is accessible to its owner only.
-
-    :raises ConfigurationError: other users have access; the text contains the command that fixes
-        it
-    """
-    mode = stat.S_IMODE(os.stat(path).st_mode)
-    if mode & _OTHERS:
-        private = 0o700 if os.path.isdir(path) else 0o600
-        raise errors.ConfigurationError(
-            reason=f'{path} is accessible to other users (mode {mode:04o}). Run: '
-                   f'chmod {private:o} {shlex.quote(path)}')

@@ -12,7 +12,6 @@ from blockattach.platform import errors
 from blockattach.platform import failpoints
 from blockattach.platform import secrets
 from blockattach.platform.conf import changing
-from blockattach.platform.conf import locations
 
 
 class KeyFile(secrets.Sealer):
@@ -30,7 +29,7 @@ class KeyFile(secrets.Sealer):
         self.path = path
         try:
             make(path, secrets.new_key)
-            locations.check_private(path)
+            changing.check_private(path)
         except OSError as exc:
             raise _unusable(path, exc) from exc
         self._file = changing.ChangingFile(path, _parse)

@@ -1,4 +1,4 @@
-"""Purge of rows that were deleted long ago and are kept only as history.
+"""Purge of rows that were deleted long ago and are kept only as history, and of expired rows.
 
 The tables and their order follow from the schema. All tables with a column ``deleted`` or
 ``expires_at`` are purged, each after the tables that refer to it. A row to which another row

@@ -1,4 +1,4 @@
-"""Work on a backend that extends volumes."""
+"""Work on a backend that extends volumes, and notifies servers of the new size."""
 import dataclasses
 
 from oslo_log import log as oslo_log

@@ -28,7 +28,6 @@ from typing import Protocol
 from blockattach.platform import clock as clocks
 from blockattach.platform import errors
 from blockattach.platform.conf import changing
-from blockattach.platform.conf import locations
 from blockattach.platform.secrets import key_file
 
 WINDOW_SECONDS = 30.0
@@ -239,7 +238,7 @@ class KeyFile:
         self._prefix = topic_prefix
         try:
             key_file.make(path, _new_key)
-            locations.check_private(path)
+            changing.check_private(path)
         except OSError as exc:
             raise errors.ConfigurationError(
                 reason=f'cannot use {path}: {exc.strerror or exc}') from exc

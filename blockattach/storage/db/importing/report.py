@@ -1,4 +1,4 @@
-"""Report of an import."""
+"""Report of an import, and validation of the rows of a Cinder database before their import."""
 import collections
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Pools: their last reports, and their allocated space."""
+"""Pools: their last reports, their allocated space, and the use of backends by projects."""
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
