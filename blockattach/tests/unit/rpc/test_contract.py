@@ -12,7 +12,6 @@ from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import processes
 from blockattach.platform.rpc import serializing
-from blockattach.storage import objects
 from blockattach.storage import rpc
 from blockattach.storage.rpc import attachments
 from blockattach.storage.rpc import history
@@ -64,8 +63,8 @@ class ReleasedInterfacesTest(unittest.TestCase):
         newest = history.RELEASES[-1]
         self.assertEqual(newest.interfaces, {
             interface.TOPIC: contract.version(interface) for interface in INTERFACES})
-        imported(objects)
-        importlib.import_module('blockattach.compute.notices')
+        for name in ('blockattach.storage.objects', 'blockattach.compute.notices'):
+            importlib.import_module(name)
         self.assertEqual(newest.objects, {
             name: cls.VERSION for name, cls in serializing.registered().items()})
 
