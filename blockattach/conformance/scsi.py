@@ -79,7 +79,7 @@ class ScsiContract(target_base.TargetBase):
         else:
             self.assertEqual((units.GIB, False), (seen.blocks * seen.block_size, written))
 
-    def test_unmapped_blocks_released_only_if_declared(self) -> None:
+    def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self) -> None:
         export, session = self._filled()
         before = self.allocated_bytes(export.device)
         self.assertGreater(before, _PIECES * _PIECE // 2)

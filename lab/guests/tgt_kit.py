@@ -20,9 +20,9 @@ class TgtAccessTest(Tgt, target.AccessContract):
 
 class TgtScsiTest(Tgt, kit_scsi.ScsiContract):
 
-    def test_unmapped_blocks_released_only_if_declared(self):
+    def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self):
         """It says of these devices that it cannot; that it can is proved on files."""
-        super().test_unmapped_blocks_released_only_if_declared()
+        super().test_what_a_host_unmaps_is_given_back_if_declared_and_only_then()
         self.leaves_out('what a host unmaps', 'tgtd gives it back in files, not on block devices')
 
 
