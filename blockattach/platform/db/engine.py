@@ -34,6 +34,7 @@ _SQLITE = ('database or disk is full', 'attempt to write a readonly database')
 _MYSQL = {
     1021: 'ER_DISK_FULL',
     1114: 'ER_RECORD_FILE_FULL',
+    # Raised on a server with read_only = ON, such as a replica after a failover.
     1290: 'ER_OPTION_PREVENTS_STATEMENT',
     1792: 'ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION',
     1836: 'ER_READ_ONLY_MODE',
@@ -156,10 +157,8 @@ class Database:
     def change(self, happened: Happened, *steps: statements.Step) -> int:
         """Execute a transaction in one round trip, if `takes_as_one`.
 
-        The other steps are executed only if the first step changes any rows. A statement that was
-        sent on a lost connection holds no lock until it arrives, so it may arrive after the check
-        of the outcome. The same steps are then sent again. The first step must therefore change
-        nothing when it is executed a second time.
+        The other steps are executed only if the first step changes any rows. The steps may be sent
+        again, so the first step must change nothing when it is executed a second time.
 
         For parameters and errors see `writer`.
 
@@ -172,13 +171,18 @@ class Database:
             try:
                 found, failure = self._send(step)
             except oslo_db_exception.DBConnectionError as exc:
+                # Nothing was sent yet, so `retried` may repeat the whole operation.
                 if lost is None:
                     raise
+                # An earlier attempt was sent, and may still arrive. Its outcome is determined
+                # first.
                 found, failure = 0, exc
             if failure is None and (found or lost is None):
                 return found
             lost = failure or lost
             assert lost is not None
+            # A statement that was sent on a lost connection holds no lock until it arrives, so it
+            # may arrive after this check. The same steps are then sent again.
             if self._is_stored(happened, lost):
                 return 1
             if failure is None:
@@ -216,6 +220,8 @@ class Database:
         :raises DatabaseNotWritable: the database rejects writes; nothing was written
         """
         lost = None
+        # The lock is taken before the connection, so that waiting threads hold no connection of
+        # the pool.
         with self._refusing(), self._write_lock, statements.connect(self._writers) as connection:
             begin(connection)
             yield connection
@@ -224,6 +230,8 @@ class Database:
                 connection.commit()
                 failpoints.point('db.engine.after_commit')
             except oslo_db_exception.DBConnectionError as exc:
+                # The operation may be executed twice, so `retried` repeats the operation without a
+                # check.
                 if happened is None:
                     raise
                 lost = exc
@@ -282,6 +290,8 @@ class Database:
         try:
             with self.reader() as connection:
                 connection.execute(sa.select(1))
+            # Only a successful write clears `_refuses`. Without the probe, a process that gets no
+            # more requests would report the failure forever.
             if self._refuses and self._write_probe is not None:
                 with self.writer() as connection:
                     self._write_probe(connection)
@@ -314,6 +324,9 @@ def begin(connection: sa.Connection) -> sa.RootTransaction:
     """Begin a write transaction; on SQLite this acquires the write lock."""
     begun = connection.begin()
     if connection.dialect.name == 'sqlite':
+        # A transaction that reads first and writes later fails with SQLITE_BUSY_SNAPSHOT if
+        # another one has committed meanwhile. IMMEDIATE takes the write lock before the first
+        # read.
         connection.exec_driver_sql('BEGIN IMMEDIATE')
     return begun
 
@@ -333,15 +346,15 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
     A lost connection is retried only if it was lost before the commit. Transactions are rolled
     back after a deadlock, a serialization failure, or a RetryRequest of the operation itself.
+
     There are no savepoints: at a deadlock MariaDB rolls back the whole transaction, and later
     statements would write the rest of it alone.
 
-    oslo.db's wrap_db_retry is not used: it sleeps by the system clock, does not detect
-    serialization failures of PostgreSQL, and cannot count retries. tenacity is not used either: it
-    adds ten microseconds to each successful operation, and would need the same code for errors.
-
     :raises DatabaseUnavailable: the database is not reachable after all retries
     """
+    # Not oslo.db's wrap_db_retry: it sleeps by the system clock, does not detect serialization
+    # failures of PostgreSQL, and cannot count retries. Not tenacity: it adds ten microseconds to
+    # each successful operation, and would need the same code for errors.
     name = f'{verb.__module__.rpartition(".")[2]}.{verb.__name__}'
     before, after = f'db.{name}.before', f'db.{name}.after'
 

@@ -195,7 +195,6 @@ class Migrations:
                        'database')
 
     def _differing_tables(self, connection: sa.Connection) -> list[str]:
-        """Return the names of the tables of this release that differ in the database."""
         from alembic import autogenerate
         from alembic.runtime import migration
 
@@ -253,15 +252,14 @@ def _table_name(difference: Any) -> str:
 def _alone(connection: sa.Connection) -> Iterator[None]:
     """Hold the migration lock, which excludes all other processes, until after the commit.
 
-    On servers the lock belongs to the session, because MySQL ends the transaction at each table.
-    SQLite needs no lock: its transaction begins as that of the only writer.
-
     :raises ConfigurationError: another process has held the lock for five minutes
     """
+    # The transaction on SQLite begins as that of the only writer, so no lock is needed.
     if connection.dialect.name == 'sqlite':
         yield
         return
     take, give_back = _locking(connection.dialect.name)
+    # A lock of the session, because MySQL ends the transaction at each table.
     taken = connection.execute(sa.select(take)).scalar()
     # Start a new snapshot, which includes the changes of the previous lock holder.
     connection.commit()
@@ -276,7 +274,6 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
 
 
 def _locking(kind: str) -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:
-    """Return the expressions that acquire and release a lock specific to this database."""
     if kind == 'postgresql':
         return sa.func.pg_advisory_lock(_LOCK_NUMBER), sa.func.pg_advisory_unlock(_LOCK_NUMBER)
     # Lock names of MySQL are global to the server and limited to 64 characters.

@@ -64,16 +64,13 @@ def open_readers(settings: database_conf.DatabaseSettings) -> sa.Engine | None:
 
 def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
                  **more: Any) -> sa.Engine:
-    """Return an engine for MySQL, MariaDB or PostgreSQL.
-
-    oslo.db is not used for this: it checks a connection each time that one is acquired, and has
-    SQLAlchemy call listeners for every statement, for savepoints and green threads. Connections
-    return to the pool after their transaction has ended, so the pool does not reset them.
-    """
     url = _prepare_url(url)
     kind = url.get_backend_name()
     # Same as in oslo.db; the default of a server may differ.
     arguments = {'client_encoding': 'utf8'} if kind == 'postgresql' else _quick_times(url)
+    # Not by oslo.db: it checks a connection at each checkout, and has SQLAlchemy call listeners
+    # for every statement, for savepoints and green threads. Connections return to the pool after
+    # their transaction has ended, so the pool does not reset them.
     made = sa.create_engine(
         url, pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
         pool_timeout=settings.pool_timeout, pool_recycle=settings.connection_recycle_time,
@@ -88,19 +85,18 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
 
 
 def _quick_times(url: sa.URL) -> dict[str, Any]:
-    """Return arguments that make the driver parse times with the standard library, in C.
-
-    PyMySQL and mysqlclient parse times in Python, which takes a tenth of the time of a long list.
-    """
+    """Return arguments that make the driver parse times with the standard library, in C."""
     module = url.get_dialect().import_dbapi()
     if not hasattr(module, 'converters'):
         return {}
+    # PyMySQL and mysqlclient parse times in Python, which takes a tenth of the time of a long
+    # list.
     return {'conv': {**module.converters.conversions,
                      module.constants.FIELD_TYPE.DATETIME: datetime.datetime.fromisoformat}}
 
 
 def _name_errors(engine: sa.Engine) -> None:
-    """Translate errors of the driver to those of oslo.db, which are the same for all databases."""
+    # The errors of oslo.db are the same for all databases.
     event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
@@ -125,20 +121,20 @@ def _await_server(engine: sa.Engine, settings: database_conf.DatabaseSettings,
 
 
 def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
-    """Enable strict mode, in which a value that does not fit its column is an error.
-
-    :param prepare: use prepared statements if the server supports them (MariaDB)
-    """
+    """:param prepare: use prepared statements if the server supports them (MariaDB)"""
     if prepare:
         session_statements.allow(record.info)
     cursor = connection.cursor()
+    # In strict mode a value that does not fit its column is an error. MySQL would store a cut
+    # value otherwise.
     cursor.execute("SET SESSION sql_mode = 'TRADITIONAL'")
     cursor.close()
 
 
 def _isolate(connection: Any, record: Any) -> None:
-    """Set READ COMMITTED for the session, because autocommitted statements are transactions."""
     cursor = connection.cursor()
+    # An autocommitted statement is a transaction as well. SQLAlchemy sets a single isolation level
+    # for an engine, which is AUTOCOMMIT here.
     cursor.execute('SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED')
     cursor.close()
 
@@ -179,18 +175,17 @@ def _is_silent(connection: Any, error: type[Exception]) -> bool:
         # PyMySQL has its socket in a private attribute; psycopg2 and mysqlclient have fileno().
         poll.register(getattr(connection, '_sock', connection), select.POLLIN)
         return not poll.poll(0)
+    # The connection is then pinged, which reports the error if it is closed.
     except (TypeError, ValueError, OSError, error):
         return False
 
 
 def _prepare_url(url: sa.URL) -> sa.URL:
-    """Return the URL with driver and character set adjusted for MySQL and MariaDB.
-
-    The default character set of oslo.db holds three bytes per character, so names with an emoji
-    would be rejected. oslo.db detects deadlocks only under the dialect name ``mysql``.
-    """
+    # oslo.db detects deadlocks only under the dialect name mysql.
     if url.get_backend_name() == 'mariadb':
         url = url.set(drivername=url.drivername.replace('mariadb', 'mysql', 1))
+    # The default character set of oslo.db holds three bytes per character, so names with an emoji
+    # would be rejected.
     if url.get_backend_name() == 'mysql' and 'charset' not in url.query:
         url = url.update_query_dict({'charset': 'utf8mb4'})
     return url

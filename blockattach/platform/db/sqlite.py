@@ -42,44 +42,41 @@ class File:
 
 
 def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """Return an SQLite engine in WAL mode, in which readers never wait for the writer.
-
-    oslo.db would open a connection per transaction and begin each transaction as a reader, which
-    fails with "database is locked" as soon as a second one starts to write.
-    """
-    # The driver must not begin transactions: `engine.begin` does.
+    """Return an SQLite engine in WAL mode, in which readers never wait for the writer."""
     options: dict[str, Any] = {
         'pool_size': settings.max_pool_size, 'max_overflow': settings.max_overflow,
         'pool_timeout': settings.pool_timeout}
     if not url.database:
         # An in-memory database exists as long as its only connection, which threads share.
         options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
+    # Not by oslo.db: it would open a connection per transaction and begin each transaction as a
+    # reader, which fails with "database is locked" as soon as a second one starts to write.
     engine = sa.create_engine(url, hide_parameters=True, **options)
     event.listen(engine, 'connect', _prepare)
     return engine
 
 
 def _prepare(connection: Any, record: Any) -> None:
+    # The driver must not begin transactions, because `engine.begin` does.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f'PRAGMA busy_timeout={_BUSY_SECONDS * 1000}')
     _use_wal(cursor)
+    # With NORMAL, a power failure could undo the last commits in WAL mode.
     cursor.execute('PRAGMA synchronous=FULL')
+    # SQLite ignores foreign keys by default.
     cursor.execute('PRAGMA foreign_keys=ON')
     cursor.close()
 
 
 def _use_wal(cursor: Any) -> None:
-    """Enable WAL mode, which is stored in the database file.
-
-    If several connections change a new file at once, all but one fail without waiting. Those wait
-    for the write lock and try again.
-    """
     for _ in range(_WAL_TRIES):
         try:
             cursor.execute('PRAGMA journal_mode=WAL')
             return
         except sqlite3.OperationalError:
+            # If several connections switch a new file to WAL at once, SQLite fails all but one of
+            # them without waiting. Taking the write lock does wait for the busy timeout.
             cursor.execute('BEGIN IMMEDIATE')
             cursor.execute('COMMIT')
     cursor.execute('PRAGMA journal_mode=WAL')

@@ -32,6 +32,7 @@ _ECHO = logging.getLogger('sqlalchemy.engine.Engine')
 _Process = Callable[[Any], Any]
 Shape = tuple[tuple[str, bool | None], ...]
 _WHERE = 'where_'
+# Without the handler, an error would leave the transaction open on the pooled connection.
 _TRANSACTION = (
     ('DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;',
      'START TRANSACTION;'),
@@ -203,6 +204,7 @@ def _as_one(statements: tuple['Statement', ...], is_transaction: bool) -> 'State
         parts = []
         for number, one in enumerate(others):
             assert one.after is not None
+            # PostgreSQL executes a CTE that writes even if nothing reads from it.
             part = one.after(source)
             parts.append(part.returning(sa.literal_column('1')).cte(f'other_{number}'))
         return sa.select(source).add_cte(*parts)
@@ -393,6 +395,7 @@ def borrowed(engine: sa.Engine) -> Iterator[sa.PoolProxiedConnection]:
         raise
     except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError):
         try:
+            # The pool does not reset connections when they are returned (see `opening`).
             pooled.rollback()
         except engine.dialect.loaded_dbapi.Error:
             pooled.invalidate()
@@ -459,6 +462,7 @@ def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
 def _connecting(engine: sa.Engine) -> Iterator[None]:
     try:
         yield
+    # An exhausted pool counts as a lost connection, because nothing was sent in either case.
     except (sa.exc.OperationalError, sa.exc.TimeoutError,
             engine.dialect.loaded_dbapi.Error) as exc:
         raise oslo_db_exception.DBConnectionError(exc) from exc

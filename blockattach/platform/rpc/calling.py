@@ -90,6 +90,7 @@ class Client:
             contract.Timeout.NORMAL: settings.call_timeout,
             contract.Timeout.LONG: settings.long_call_timeout,
             None: None}
+        # A long call expires like a normal one while it waits. Only its work may take longer.
         self._begins = {**self._seconds, contract.Timeout.LONG: settings.call_timeout}
         self._prepared = {name: self._prepare(rpc_client, method)
                           for name, method in self._methods.items()}
@@ -195,10 +196,6 @@ class Client:
                 arguments: Mapping[str, Any]) -> Any:
         """Send copies of a call every ``[rpc] repeat_interval``, and return the first reply.
 
-        A copy that was lost on a transport without a queue still takes the whole interval. A copy
-        that reached no server is repeated sooner. Nothing was done in this case, and a server that
-        restarts or is at its connection limit is usually back within moments.
-
         :param seconds: timeout of the call
         :raises oslo_messaging.MessagingTimeout: no reply in time, or no heartbeat for
             ``silence_timeout``
@@ -215,9 +212,14 @@ class Client:
             try:
                 return self._call(name, serializing.Outgoing(caller, remaining), limits, arguments)
             except (oslo_messaging.MessagingTimeout, ends.NotReached) as error:
+                # A copy that was lost on a transport without a queue still takes the whole
+                # interval.
                 now, pause = self._clock.monotonic(), listens
                 if isinstance(error, ends.NotReached):
+                    # Nothing was done, and a server that restarts or is at its connection limit is
+                    # usually back within moments.
                     pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS), listens)
+                # The attempt took longer than without heartbeats, so the server is alive.
                 if now - begun > listens * _WITH_SIGNS:
                     hopeless = now + self._silence
                 if now >= min(until, hopeless):

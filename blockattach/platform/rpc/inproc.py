@@ -110,6 +110,8 @@ class Broker:
         :param first: True to put the message at the head of the queue
         :raises MessageDeliveryFailure: the queue is full
         """
+        # Without the lock of the broker, because a reader takes its own lock before that of the
+        # broker. A reader may stop between the choice and the hand-over.
         while (reader := self._next_reader(letter, first)) is not None:
             if reader.take(letter):
                 return

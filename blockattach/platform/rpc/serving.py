@@ -67,14 +67,12 @@ def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[
 
 
 class Exposed:
-    """Object with only those methods of an endpoint that its interface declares.
-
-    oslo.messaging would dispatch to any public method of an endpoint.
-    """
+    """Object with only those methods of an endpoint that its interface declares."""
 
     def __init__(self, endpoint: contract.Interface, clock: clocks.Clock,
                  telemetry: acts.Telemetry, admit: Admit = at_once) -> None:
         self.target = oslo_messaging.Target(version=contract.version(type(endpoint)))
+        # oslo.messaging would dispatch to any public method of an endpoint.
         for name, method in contract.methods(type(endpoint)).items():
             setattr(self, name, _exposed(endpoint, method, clock, telemetry, admit))
 
@@ -193,11 +191,7 @@ class _Reader(oslo_messaging.NoOpSerializer):
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
-    """Dispatcher that rejects malformed messages.
-
-    The dispatcher of oslo.messaging logs a traceback for a message that is malformed or from
-    another release, as if this process had failed.
-    """
+    """Dispatcher that rejects malformed messages."""
 
     def __init__(self, exposed: Exposed, serializer: oslo_messaging.Serializer) -> None:
         super().__init__([exposed], _Reader(serializer))
@@ -210,14 +204,14 @@ class Dispatcher(dispatcher.RPCDispatcher):
         try:
             _check_message(incoming.message)
             return super().dispatch(incoming)
+        # oslo.messaging would log a traceback for a message that is malformed or from another
+        # release, as if this process had failed.
         except _REFUSED as error:
             LOG.warning('Rejecting message: %s', error)
             raise dispatcher.ExpectedException from error
 
 
 class _Watched:
-    """Message whose caller expects a heartbeat every ``seconds``."""
-
     def __init__(self, message: Any, seconds: float, now: float) -> None:
         self.message = message
         self.seconds = seconds
@@ -228,9 +222,7 @@ class Heartbeats:
     """Heartbeats to waiting callers, which show that this process still has their messages.
 
     Heartbeats start with `begin` when a message arrives, even if no thread is free for the message
-    yet. They stop with `end` when the reply was sent. oslo.messaging would start a thread for each
-    message. Here a single thread serves all of them. It sleeps until the next heartbeat is due,
-    and stops if there are no messages.
+    yet. They stop with `end` when the reply was sent.
     """
 
     def __init__(self, clock: clocks.Clock) -> None:
@@ -255,6 +247,8 @@ class Heartbeats:
         with self._lock:
             self._watched[id(message)] = watched
             if self._thread is None:
+                # oslo.messaging would start a thread for each message. This thread serves all of
+                # them, sleeps until the next heartbeat is due, and stops if there are no messages.
                 self._thread = threading.Thread(target=self._run, name='heartbeats',
                                                 daemon=True)
                 self._thread.start()
@@ -272,12 +266,15 @@ class Heartbeats:
                 if not self._watched:
                     self._thread = None
                     return
+                # Cleared under the lock, so that a message with an earlier heartbeat that arrives
+                # after the computation below wakes the thread.
                 self._changed.clear()
                 now = self._clock.monotonic()
                 due = [one for one in self._watched.values() if one.due <= now]
                 for one in due:
                     one.due = now + one.seconds
                 self._wakes_at = min(one.due for one in self._watched.values())
+            # Without the lock, because sending may take long and messages arrive meanwhile.
             for one in due:
                 self._give(one.message)
             self._clock.wait(self._changed, max(self._wakes_at - self._clock.monotonic(), 0))
@@ -292,9 +289,10 @@ class Heartbeats:
 
 
 def _seconds_between(timeout: Any) -> float | None:
-    """Return the interval of heartbeats for a caller with this ``timeout``, in seconds.
+    """Return the seconds between the heartbeats to a caller with this ``timeout``.
 
-    Return None if the caller expects no heartbeats or the value is invalid."""
+    :returns: None if the caller expects no heartbeats or the value is invalid
+    """
     try:
         seconds = float(timeout or 0) / SIGNS
     except (TypeError, ValueError):
@@ -303,12 +301,7 @@ def _seconds_between(timeout: Any) -> float | None:
 
 
 class RpcServer(rpc_server.RPCServer):
-    """RPC server of oslo.messaging with an executor whose idle threads sleep.
-
-    futurist's executor starts a thread for every message up to its limit, and each of these
-    threads wakes up every second. The executor of the standard library reuses an idle thread
-    first, and idle threads sleep.
-    """
+    """RPC server of oslo.messaging with an executor whose idle threads sleep."""
 
     def __init__(self, telemetry: acts.Telemetry, clock: clocks.Clock, suffix: str,
                  fast_lane: frozenset[str], *args: Any, **kwargs: Any) -> None:
@@ -332,6 +325,9 @@ class RpcServer(rpc_server.RPCServer):
         if self._fast_lane:
             self._fast_lane_threads = counted_threads.CountedThreads(
                 f'{name} fast_lane', self._telemetry.readings, _FAST_LANE_THREADS)
+        # futurist's executor starts a thread for every message up to its limit, and each of these
+        # threads wakes up every second. The executor of the standard library reuses an idle thread
+        # first, and idle threads sleep.
         return counted_threads.CountedThreads(name, self._telemetry.readings, max_workers)
 
     def _on_incoming(self, incoming: list[Any]) -> None:
@@ -355,11 +351,6 @@ class RpcServer(rpc_server.RPCServer):
     def hang_up(self) -> None:
         """Cancel the RabbitMQ consumers of a stopped server, and handle the delivered messages.
 
-        oslo.messaging only stops reading, and closes the connection when the work is done. Until
-        then the broker continues to deliver messages. These would be acknowledged while the
-        connection is closed, without having been read. After the cancellation another server gets
-        the messages that are still in the broker.
-
         An unreachable broker delivers nothing. Other transports need no cancellation.
         """
         listener = getattr(self.listener, '_poll_style_listener', None)
@@ -367,6 +358,10 @@ class RpcServer(rpc_server.RPCServer):
         if listener is None or connection is None:
             return
         try:
+            # oslo.messaging only stops reading, and closes the connection when the work is done.
+            # Until then the broker continues to deliver messages, which would be acknowledged
+            # while the connection is closed, without having been read. After the cancellation
+            # another server gets the messages that are still in the broker.
             for consumer, tag in list(connection._consumers.items()):
                 consumer.cancel(tag)
         except Exception as error:
@@ -417,6 +412,7 @@ class Server:
         for server in ending:
             server.stop()
             server.hang_up()
+        # No server waits for its work before all have stopped accepting messages.
         for server in ending:
             server.end_fast_lane()
             try:

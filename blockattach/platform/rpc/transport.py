@@ -192,16 +192,14 @@ class Bus:
         return serving.Server(listening, threads or self._settings.threads)
 
     def close(self) -> None:
-        """Close the transports. The servers must be stopped before.
-
-        The wait for an unreachable broker is short. Its connections end with the process.
-        """
+        """Close the transports. The servers must be stopped before."""
         closing = [threading.Thread(target=self._close, args=(transport,), name='bus-close',
                                     daemon=True) for transport in self._listening.values()
                    if transport is not None]
         for thread in closing:
             thread.start()
         for thread in closing:
+            # The wait for an unreachable broker is short. Its connections end with the process.
             thread.join(_CLOSE_SECONDS)
 
     @staticmethod
@@ -223,12 +221,8 @@ class Bus:
         return contract.version(interface)
 
     def _reach(self, ctxt: context.RequestContext) -> None:
-        """Check the broker connection before the first call.
-
-        RabbitMQ's driver opens its reply queue at the first call, and waits for an unreachable
-        broker without a timeout. A cast, on the other hand, fails after ``send_retries``. Without
-        a broker there is nothing to check.
-        """
+        # RabbitMQ's driver opens its reply queue at the first call, and waits for an unreachable
+        # broker without a timeout. A cast, on the other hand, fails after `send_retries`.
         if self._reached:
             return
         target = oslo_messaging.Target(topic=f'{self._settings.topic_prefix}-nobody')

@@ -81,11 +81,8 @@ class Request:
 
 @functools.lru_cache(maxsize=512)
 def _key(name: bytes) -> str | None:
-    """Return the name of a header in an environ, or None to drop the header.
-
-    Headers with ``_`` are dropped. In the environ they would have the same name as headers with
-    ``-``, so a client could hide a header from a proxy.
-    """
+    # In the environ, a header with "_" would have the same name as one with "-", so a client could
+    # hide a header from a proxy. It is dropped.
     if b'_' in name:
         return None
     return 'HTTP_' + name.decode('latin-1').upper().replace('-', '_')
@@ -166,7 +163,8 @@ class Incoming:
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Store a header. Trailers are ignored, because they cannot be trusted."""
+        """Store a header, but not a trailer."""
+        # Trailers follow the body. They cannot be trusted.
         if self._request is None:
             if len(self._headers) >= _MOST_HEADERS:
                 raise _long_header()
@@ -187,12 +185,10 @@ class Incoming:
             raise _too_large()
 
     def on_message_complete(self) -> None:
-        """Add the complete request to `whole`, unless a part of the body is missing.
-
-        llhttp does not parse the body of a request for an upgrade.
-        """
+        """Add the complete request to `whole`, unless a part of the body is missing."""
         request = self._request
         assert request is not None
+        # llhttp does not parse the body of a request for an upgrade.
         if request.missing:
             return
         self._request = None
@@ -261,12 +257,10 @@ class Incoming:
             self.on_message_complete()
 
     def _check_size(self) -> None:
-        """Check the size of the received data, including the overhead of chunks.
-
-        :raises Refusal: the header or the body is too large
-        """
+        """:raises Refusal: the header or the body is too large"""
         if self.stage is Stage.HEADER:
             raise _long_header()
+        # Twice the body, because chunks of a few bytes have more framing than data.
         if self._size > MOST_HEADER_BYTES + 2 * self._most_read:
             raise _too_large()
 
@@ -283,10 +277,6 @@ class Incoming:
 
 
 def _split(target: bytes) -> tuple[bytes, bytes]:
-    """Split a request target into path and query.
-
-    A client that takes this server for a proxy sends a whole URL.
-    """
     if b'#' in target:
         raise _bad('The request target must not contain a fragment.')
     if target.startswith(b'/'):
@@ -295,6 +285,7 @@ def _split(target: bytes) -> tuple[bytes, bytes]:
     if target == b'*':
         return target, b''
     try:
+        # A client that takes this server for a proxy sends a whole URL.
         url = httptools.parse_url(target)
     except httptools.HttpParserError:
         url = None

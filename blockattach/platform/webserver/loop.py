@@ -328,12 +328,10 @@ class Loop:
                 connection.kept = kept
 
     def _has_room(self) -> bool:
-        """Return True if the kept requests are within the limit.
-
-        Above the limit, the oldest incomplete requests are rejected first, because legitimate
-        clients send their requests quickly.
-        """
+        """Return True if the kept requests are within the limit."""
         while self._kept > self._most_kept:
+            # The oldest incomplete requests are rejected first, because legitimate clients send
+            # their requests quickly.
             coming = self._watched(lambda each: each.state is State.READING and each.kept > 0)
             if not coming:
                 return False
@@ -344,7 +342,6 @@ class Loop:
         return True
 
     def _go_to_next(self, connection: Connection) -> None:
-        """Process the next complete request, or continue to read."""
         whole, stage = connection.incoming.whole, connection.incoming.stage
         if whole and isinstance(whole[0], incoming.Refusal):
             self._refuse(connection, whole[0].status, whole[0].reason)
@@ -360,6 +357,7 @@ class Loop:
             self._watch(connection)
 
     def _refuse(self, connection: Connection, status: str, reason: str) -> None:
+        # Frees the memory of the rejected request at once.
         connection.incoming = incoming.Incoming(self._most_body)
         self._count(connection, 0)
         connection.answer(gateway.plain(status, reason, self._clock.utcnow()),
@@ -393,6 +391,8 @@ class Loop:
         """
         with self._handing:
             connection.watched = True
+            # EPOLLONESHOT, because a thread of the pool may own the connection when more data
+            # arrives.
             self._poll.modify(connection.number, connection.waits_for | select.EPOLLONESHOT)
 
     def _close_late(self, now: float) -> None:
@@ -416,7 +416,6 @@ class Loop:
         self._accepts = accepts
 
     def _accept(self) -> None:
-        """Accept the waiting connections, up to the maximum number of connections."""
         while len(self._connections) < self._most:
             try:
                 sock, address = self._listening.accept()

@@ -78,6 +78,7 @@ class Pool(Generic[Work]):
             not be earlier than the deadlines of previous calls
         """
         with self._changed:
+            # Idle threads may not have taken their work yet, so they are compared with the queue.
             free = len(self._waiting) < self._idle or self._begin_one()
             if not free and len(self._waiting) - self._idle >= self._size:
                 return False
@@ -242,9 +243,9 @@ class Server:
         LOG.info('API stopped%s', fields(url=self.url))
 
     def _take(self, connection: loop.Connection) -> None:
-        """Queue the next complete request of a connection, or reject the request."""
         request = connection.incoming.whole.popleft()
         assert isinstance(request, incoming.Request)
+        # Health checks must not fail because all threads are busy.
         if request.path.decode('latin-1') in self._at_once:
             self._aside.put(_Work(connection, request), math.inf)
             return
@@ -257,9 +258,9 @@ class Server:
             self._refuse(work, errors.QueueTimeout())
 
     def _refuse(self, work: _Work, error: errors.BlockattachError) -> None:
-        """Reject a request. The application builds the response, in the form of the API."""
         if self.telemetry is not None:
             self.telemetry.queue_refused(_QUEUE, error.code)
+        # The application builds the response, in the form of the API.
         self._aside.put(work._replace(refused=error), math.inf)
 
     def _answer(self, work: _Work) -> None:
@@ -294,11 +295,13 @@ def _listen(host: str, port: int) -> socket.socket:
             family, kind, proto, _, address = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
             listening = failing.enter_context(socket.socket(family, kind, proto))
+            # A restarted process must not wait for old connections in TIME_WAIT.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Accepted connections inherit the option. A response is sent in one piece, so Nagle's
             # algorithm would only delay it.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address[0] == '::':
+                # The default of net.ipv6.bindv6only may exclude IPv4 clients.
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listening.setblocking(False)
             listening.bind(address)
@@ -311,14 +314,13 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _allow_files(number: int) -> int:
-    """Raise the limit of open files of this process, because each connection is an open file.
-
-    :param number: required number of open files
+    """:param number: required number of open files
     :returns: allowed number of open files, which may be lower
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
     if soft == resource.RLIM_INFINITY or soft >= limit:
         return number
+    # Each connection is an open file. The default soft limit of 1024 is low, because of select().
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return limit

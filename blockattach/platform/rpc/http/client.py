@@ -76,7 +76,8 @@ class Pool:
         connection.close()
 
     def sweep(self) -> None:
-        """Close idle connections that are too old. Those of a stopped server are never taken."""
+        """Close idle connections that are too old."""
+        # `take` never sees the connections to a server that has stopped, so they would stay open.
         past, old = self._clock.monotonic() - KEPT_SECONDS, []
         with self._lock:
             for address, kept in list(self._kept.items()):
@@ -179,9 +180,6 @@ class Client:
               limits: Limits) -> tuple[socket.socket, str]:
         """Send the complete request, and return its connection and its nonce.
 
-        An idle connection may break before the request is complete. The server does not act on an
-        incomplete request, so the request is sent once more on a new connection, with a new proof.
-
         :raises NotReached: the complete request could not be sent
         """
         def send(connection: socket.socket) -> tuple[socket.socket, str]:
@@ -191,6 +189,9 @@ class Client:
         if limits.over:
             raise ends.NotReached('the deadline passed before the request was sent')
         if (kept := self._pool.take(endpoint)) is not None:
+            # An idle connection may break before the request is complete. The server does not act
+            # on an incomplete request, so the request is sent once more on a new connection, with
+            # a new proof.
             with contextlib.suppress(OSError):
                 return send(kept)
         try:
@@ -200,11 +201,13 @@ class Client:
                 f'{endpoint.authority}: {error.strerror or error}') from error
 
     def _connected(self, endpoint: sites.Endpoint, limits: Limits) -> socket.socket:
+        # The client has no thread of its own for this.
         self._pool.sweep()
         fresh = socket.create_connection((endpoint.host, endpoint.port),
                                          limits.seconds(_CONNECT_SECONDS))
         with contextlib.ExitStack() as failing:
             failing.callback(fresh.close)
+            # A request is sent in one piece, so Nagle's algorithm would only delay it.
             fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if endpoint.fingerprint is not None:
                 fresh = tls.connect(self._tls, fresh, endpoint.fingerprint)
@@ -261,15 +264,12 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
 
 
 def _address(endpoint: sites.Endpoint) -> _Address:
-    """Return the key of the pool. Servers of the same process share their connections."""
+    # Without the instance, so that servers of the same process share their connections.
     return endpoint.host, endpoint.port, endpoint.fingerprint
 
 
 def _is_quiet(connection: socket.socket) -> bool:
-    """Return True if an idle connection is usable.
-
-    Received data is either the end of the connection or was not requested.
-    """
     poll = select.poll()
     poll.register(connection, _EVENTS)
+    # Received data is either the end of the connection or was not requested.
     return not poll.poll(0)

@@ -55,6 +55,7 @@ class HttpListener(oslo_drivers.Listener):
         with self._lock:
             super().start(on_incoming_callback)
         self._server.add(self._topic, self._endpoint.instance, self._take)
+        # After `add`, so that a client that finds the endpoint reaches the server.
         self._store.register(self._topic, self._name, self._endpoint)
 
     def stop(self) -> None:
@@ -71,7 +72,6 @@ class HttpListener(oslo_drivers.Listener):
         self.stop()
 
     def _take(self, message: incoming.HttpIncomingMessage) -> bool:
-        """Hand a message to the server. Return False if the server no longer listens."""
         # The callback is not called under the lock, because it processes a whole call.
         with self._lock:
             take = self.on_incoming_callback
@@ -130,6 +130,7 @@ class HttpDriver(oslo_drivers.Driver):
                 return None
             except ends.NotReached as error:
                 reason = f'{_name(target)}: {error}'
+            # No other server gets the message, because this one may be working on it.
             except clients.NoAnswer as error:
                 raise oslo_messaging.MessagingTimeout(
                     f'No reply from {_name(target)}: {error}') from error
@@ -191,6 +192,7 @@ class HttpDriver(oslo_drivers.Driver):
 
     def _send_to_all(self, target: oslo_messaging.Target, body: bytes) -> None:
         listening = self._lookup.all(target.topic)
+        # Checked before any copy is sent, so that a server without TLS is no partial failure.
         for endpoint in listening:
             _check_address(endpoint)
         give = functools.partial(self._send_copy, target.topic, body)

@@ -48,6 +48,7 @@ class Reply:
         """
         with self._lock:
             if not self.done.is_set():
+                # The first heartbeat sends the status 200 as well.
                 self._send(wire.HEARTBEAT if self._opened else wire.opening() + wire.HEARTBEAT)
                 self._opened = True
 

@@ -49,8 +49,6 @@ Take = Callable[[incoming.HttpIncomingMessage], bool]
 
 
 class _State(enum.Enum):
-    """Progress of a connection."""
-
     UNPROVED = 'unauthenticated, replaceable by a new connection'
     IDLE = 'authenticated'
     WORKS = 'processing a message'
@@ -145,6 +143,7 @@ class Server:
                 connection.close()
                 return
             if len(self._connections) >= self._most:
+                # Clients without a key must not exhaust the connections of those with one.
                 oldest = next((each for each, state in self._connections.items()
                                if state is _State.UNPROVED), None)
             if oldest is not None:
@@ -166,6 +165,7 @@ class Server:
 
     def _serve(self, connection: socket.socket) -> None:
         try:
+            # A reply is sent in one piece, so Nagle's algorithm would only delay it.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if isinstance(connection, ssl.SSLSocket):
                 connection.settimeout(REQUEST_SECONDS)
@@ -216,6 +216,8 @@ class Server:
             if not data:
                 return None
             if not reader.begun:
+                # The limit counts from the first byte, so that sending a byte at a time does not
+                # extend it.
                 until = self._clock.monotonic() + REQUEST_SECONDS
             reader.feed(data)
             if head is None and reader.in_body:
@@ -249,14 +251,12 @@ class Server:
             return not self._stopped.is_set()
 
     def _leave(self, connection: socket.socket, data: bytes) -> None:
-        """Send a response, and discard data that still arrives for a while.
-
-        The kernel resets a connection that is closed with unread data, and the response would be
-        lost.
-        """
+        """Send a response, and discard data that still arrives for a while."""
         until = self._clock.monotonic() + REQUEST_SECONDS
         connection.settimeout(_LEAVE_SECONDS)
         connection.sendall(data)
+        # The kernel resets a connection that is closed with unread data, and the response would be
+        # lost.
         connection.shutdown(socket.SHUT_WR)
         for _ in range(wire.BODY_BYTES // _PIECE_BYTES):
             if not connection.recv(_PIECE_BYTES) or self._clock.monotonic() > until:
@@ -292,10 +292,10 @@ class Server:
 
 def _refuse(connection: socket.socket) -> None:
     """Reject a connection because of the limit, and shut it down. None of its data is processed.
-
-    Another thread may be reading from the connection. A TLS connection gets no response.
     """
     with contextlib.suppress(OSError):
+        # Another thread may be reading from the connection. OpenSSL does not allow concurrent
+        # calls on a connection, so a TLS connection gets no response.
         if not isinstance(connection, ssl.SSLSocket):
             connection.send(wire.answer(503, closes=True), socket.MSG_DONTWAIT)
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

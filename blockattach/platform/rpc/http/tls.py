@@ -48,10 +48,8 @@ def make_identity(clock: clocks.Clock) -> tuple[ssl.SSLContext, str]:
 
 
 def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """Load a certificate and its key from memory.
-
-    The module ssl accepts only paths, so the path of an in-memory file is used.
-    """
+    """Load a certificate and its key from memory."""
+    # The module ssl accepts only paths, so the path of an in-memory file is used.
     with os.fdopen(os.memfd_create(_NAME), 'wb') as file:
         file.write(pem)
         file.flush()

@@ -161,6 +161,7 @@ class Verifier:
             raise Untrusted('unknown key')
         if not _same(_mac(key, _REQUEST, *claims, *proof[:-1]), proof.mac):
             raise Untrusted('invalid proof')
+        # Only after the HMAC, so that clients without a key cannot fill the memory of nonces.
         self._check_time(proof.time)
         self._remember(proof.nonce)
         return key
