@@ -99,6 +99,7 @@ def punch(file: int, offset: int, length: int) -> None:
 
     :raises OSError: the file system does not support holes, or the disk failed
     """
+    # The module os has no fallocate that takes a mode.
     call = ctypes.CDLL(None, use_errno=True).fallocate64
     call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     if call(file, _KEEP_SIZE | _PUNCH_HOLE, offset, length):
@@ -108,6 +109,7 @@ def punch(file: int, offset: int, length: int) -> None:
 
 def settle(file: int) -> None:
     """Flush written data to the medium, and drop the data from the page cache."""
+    # Only clean pages can be dropped, so the data is flushed first.
     os.fdatasync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -147,6 +149,7 @@ class Device:
         """Write a piece, flushing the device after every `SETTLED` bytes."""
         while piece:
             done = os.pwrite(self._file, piece, offset)
+            # A write may be short, for example before the disk is full.
             piece, offset = piece[done:], offset + done
             self._unsettled += done
         if self._unsettled >= SETTLED:
@@ -157,6 +160,7 @@ class Device:
         try:
             self._punch(self._file, offset, length)
         except OSError as exc:
+            # Some file systems and kernels report the missing support by other numbers.
             if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
             return False
@@ -172,12 +176,14 @@ class Device:
         os.close(self._file)
 
     def _data(self, offset: int) -> int:
-        """Return the offset of the next data, rounded down to a piece. Devices have no holes."""
+        """Return the offset of the next data, rounded down to a piece."""
         try:
             found = os.lseek(self._file, offset, os.SEEK_DATA)
         except OSError as exc:
+            # Raised if only a hole follows.
             if exc.errno == errno.ENXIO:
                 return self._size
+            # Block devices do not support SEEK_DATA.
             if exc.errno == errno.EINVAL:
                 return offset
             raise

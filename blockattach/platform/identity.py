@@ -37,19 +37,18 @@ def open_session(settings: account.AccountSettings, timeout: float,
         verify=False if settings.insecure else settings.cafile or bundle or True)
     if outgoing is None:
         opened.session.trust_env = bool(request.getproxies())
+        # requests would otherwise add the credentials of a netrc file.
         opened.session.auth = _unchanged
     return opened
 
 
 def _certificate(settings: account.AccountSettings) -> str | tuple[str, str] | None:
-    """Return the client certificate, with its key if that is a separate file."""
     if settings.certfile and settings.keyfile:
         return settings.certfile, settings.keyfile
     return settings.certfile
 
 
 def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Return the request unchanged, so that no credentials of a netrc file are added."""
     return prepared
 
 

@@ -27,6 +27,7 @@ def marks(paths: Iterable[str]) -> Marks:
     for path in paths:
         with contextlib.suppress(OSError):
             facts = os.stat(path)
+            # With the inode, because a replaced file may have the time and size of the old one.
             found.append((path, facts.st_ino, facts.st_mtime_ns, facts.st_size))
     return tuple(found)
 

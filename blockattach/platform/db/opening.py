@@ -121,7 +121,10 @@ def _await_server(engine: sa.Engine, settings: database_conf.DatabaseSettings,
 
 
 def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
-    """:param prepare: use prepared statements if the server supports them (MariaDB)"""
+    """Prepare a new connection to MySQL or MariaDB.
+
+    :param prepare: use prepared statements if the server supports them (MariaDB)
+    """
     if prepare:
         session_statements.allow(record.info)
     cursor = connection.cursor()

@@ -23,8 +23,6 @@ Check = Callable[[], str | None]
 
 
 class _Watch:
-    """Health check and its last result."""
-
     def __init__(self, name: str, check: Check, interval: float, clock: clocks.Clock,
                  changed: Callable[[], None], begin: periodic.Begin | None,
                  hinders: bool) -> None:
@@ -115,6 +113,7 @@ class Monitor:
     def stop(self) -> None:
         """Stop the checks without waiting for a check that hangs. A repeated call does nothing."""
         for watch in self._watches:
+            # A check that hangs must not keep the process from stopping.
             watch.task.leave()
         self._writing.stop()
         if self._stopping:

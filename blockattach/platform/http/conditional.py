@@ -53,7 +53,7 @@ def _release() -> str:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return a named tuple as a list, because orjson cannot encode named tuples."""
+    # orjson cannot encode named tuples.
     if isinstance(value, tuple):
         return list(value)
     raise TypeError(f'cannot build an ETag from a {type(value).__name__}')

@@ -78,10 +78,6 @@ class Match(NamedTuple):
 class Table:
     """Routing table of the API.
 
-    The patterns are compiled by Routes. A request is only compared with the patterns of the same
-    method and number of segments whose literal segment after the version or project occurs in the
-    request.
-
     A trailing slash makes an empty last segment, and therefore a different path. A client that
     sends an empty id gets 404 instead of the list.
     """
@@ -112,6 +108,9 @@ class Table:
             declared = mapper.matchlist[-1]
             declared.makeregexp([])
             segments = shape.split('/')
+            # The patterns of Routes are compared one after the other, so a request is only
+            # compared with those of its method, number of segments and literal segment after the
+            # version or project.
             literal = next((one for one in segments[2:4] if _ANY not in one), _ANY)
             self._routes.setdefault((method, len(segments), literal), []).append(
                 (declared, Route(rows, all(row.public for row in rows), rows[0].root)))
@@ -208,6 +207,7 @@ class Dispatcher:
             base_url=self._public_endpoint or request.application_url,
             project=project, prefix=self._prefix,
             url_path=_path(request.environ).removeprefix(self._prefix + project))
+        # Before the schema is checked, so that a caller without rights gets 403 whatever the body.
         self._permit(row, call)
         row.check(call)
         value = self._handle(row, call)
@@ -236,8 +236,6 @@ class Dispatcher:
 
     def _handle(self, row: operation.Operation, call: operation.Call) -> Any:
         """Return the value of the handler, or status 304 if the client has the current response.
-
-        The handler is not called in the second case.
         """
         if row.facts is None:
             return row.handler(self._services, call)
@@ -365,6 +363,8 @@ class Dispatcher:
         except errors.NotAuthorized:
             if row.refusal is None:
                 raise
+            # A caller without rights gets the error of a missing resource, and cannot find out
+            # whether it exists.
             raise row.refusal(call) from None
 
 
@@ -381,30 +381,30 @@ def _refuse_ambiguous(rows: list[operation.Operation]) -> None:
 
 
 def _path(environ: Mapping[str, Any]) -> str:
-    """Return the decoded path of a request. WSGI passes its bytes as Latin-1.
+    """Return the decoded path of a request.
 
     :raises UnicodeDecodeError: the path is not UTF-8
     """
+    # WSGI passes the bytes of the path as Latin-1.
     path: str = environ['PATH_INFO']
     return path.encode('latin-1').decode()
 
 
 def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
-    """Return True if a value has no more than ``levels`` levels and no null character.
-
-    PostgreSQL rejects null characters in text columns.
-    """
+    """Return True if a value has no more than ``levels`` levels and no null character."""
     if not isinstance(value, dict | list):
+        # PostgreSQL rejects null characters in text columns.
         return not isinstance(value, str) or '\0' not in value
     parts = [*value, *value.values()] if isinstance(value, dict) else value
     return all(levels > 0 and _can_be_stored(part, levels - 1) for part in parts)
 
 
 def _length(request: webob.Request) -> int | None:
-    """Return the declared length of the body, or None. Not every server validates it."""
+    """Return the declared length of the body, or None."""
     text = request.environ.get('CONTENT_LENGTH')
     if not text:
         return None
+    # Not every WSGI server validates the header.
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
         raise errors.InvalidInput(MALFORMED_BODY)
     return int(text)

@@ -74,11 +74,9 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     @staticmethod
     def _get_greenstacks() -> list[Any]:
-        """Return no stacks, because this service uses native threads.
-
-        oslo.middleware would search all objects of the process for greenlets. That takes long, and
-        raises ReferenceError at a dead weak proxy.
-        """
+        """Return no stacks, because this service uses native threads."""
+        # oslo.middleware would search all objects of the process for greenlets. That takes long,
+        # and raises ReferenceError at a dead weak proxy.
         return []
 
 

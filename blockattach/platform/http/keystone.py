@@ -72,7 +72,6 @@ def section_of(conf: cfg.ConfigOpts) -> str:
 def _url_of(conf: cfg.ConfigOpts) -> str:
     """Return the URL of Keystone from the credentials of this service (``auth_url``).
 
-    :param conf: with the options of `register`
     :raises ConfigurationError: no credentials are configured, or they have no ``auth_url``
     """
     section = section_of(conf)
@@ -129,6 +128,8 @@ class _TokenMiddleware(auth_token.AuthProtocol):
         try:
             answer: dict[str, Any] = super().fetch_token(token, **options)
         except auth_token.InvalidToken as exc:
+            # `auth_token` reports a failed request to Keystone as an invalid token. The client
+            # would discard a token that is valid.
             if isinstance(exc.__context__, _AWAY):
                 raise errors.IdentityUnavailable() from exc
             raise
@@ -138,10 +139,6 @@ class _TokenMiddleware(auth_token.AuthProtocol):
 
 
 def _check_cache(conf: cfg.ConfigOpts) -> None:
-    """Raise ConfigurationError if the configured memcached client is not installed.
-
-    ``auth_token`` imports the client only when it handles the first request.
-    """
     group = conf[GROUP]
     if not group.memcached_servers:
         return
@@ -149,6 +146,7 @@ def _check_cache(conf: cfg.ConfigOpts) -> None:
     module, package = (('bmemcached', 'python-binary-memcached') if binary
                        else ('memcache', 'python-memcached'))
     with locations.named(conf, GROUP, 'memcached_servers'):
+        # `auth_token` imports the client only when it handles the first request.
         if importlib.util.find_spec(module) is None:
             raise errors.ConfigurationError(
                 reason=f'cannot use memcached: the Python package {package} is not installed')

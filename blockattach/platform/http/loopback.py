@@ -57,24 +57,20 @@ def stands_for_loopback(host: str) -> bool:
 
 @functools.lru_cache
 def is_local_name(host: str) -> bool:
-    """Return True if a header Host is ``localhost``, a name below it, or a loopback address.
-
-    DNS is not queried, because its answer may be forged. RFC 6761 reserves these names.
-    """
+    """Return True if a header Host is ``localhost``, a name below it, or a loopback address."""
     try:
         name = parse.urlsplit(f'//{host}').hostname or ''
     except ValueError:
         return False
+    # DNS is not queried, because its answer may be forged. RFC 6761 reserves these names.
     return name == _HOST_NAME or name.endswith(f'.{_HOST_NAME}') or is_loopback(name)
 
 
 def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
     """Return a layer that rejects requests from other machines and of web pages of other sites.
 
-    The layer protects this service behind WSGI servers whose listen address is unknown. It must be
-    outside of the layer that evaluates the headers of proxies, because a client may forge
-    ``X-Forwarded-For``. A request without a client address came over a Unix socket, and therefore
-    from this machine.
+    The layer must be outside of the layer that evaluates the headers of proxies, because a client
+    may forge ``X-Forwarded-For``.
 
     :param allowed_origins: origins whose pages may send requests, as browsers write them, or ``*``
     """
@@ -97,9 +93,10 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
 
 
 def _refusal(environ: _Environ, allowed: Collection[str]) -> str | None:
-    """Return the reason to reject a request, or None."""
     address, host, origin = (environ.get(name)
                              for name in ('REMOTE_ADDR', 'HTTP_HOST', 'HTTP_ORIGIN'))
+    # This protects the service behind WSGI servers whose listen address is unknown. A request
+    # without a client address came over a Unix socket, and therefore from this machine.
     if address and not is_loopback(address):
         return NOT_HERE
     if host is not None and not is_local_name(host):
@@ -110,10 +107,9 @@ def _refusal(environ: _Environ, allowed: Collection[str]) -> str | None:
 
 
 def _is_from_page(environ: _Environ, allowed: Collection[str]) -> bool:
-    """Return True if a page of another site caused a request, by its Referer or Sec-Fetch-Site.
-
-    Browsers send these headers also with requests that have no Origin and need no CORS preflight.
-    """
+    """Return True if a page of another site caused a request, by its Referer or Sec-Fetch-Site."""
+    # Browsers send these headers also with requests that have no Origin and need no CORS
+    # preflight.
     referrer = environ.get('HTTP_REFERER')
     if referrer is not None and not _may_ask(referrer, environ, allowed):
         return True

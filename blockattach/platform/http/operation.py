@@ -120,10 +120,8 @@ class Call:
                 {'rel': 'bookmark', 'href': f'{self.base_url}{self.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
-        """Return the URL of the next page, which has the same filters and starts at ``marker``.
-
-        It has no ``offset``, because the first page has already skipped those rows.
-        """
+        """Return the URL of the next page, which has the same filters and starts at ``marker``."""
+        # Without `offset`, because the first page has already skipped those rows.
         kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
         return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
 
@@ -358,9 +356,6 @@ def _choose(requested: str, offered: Range) -> V:
 def checker(value_schema: Schema, what: str = 'field/attribute') -> Checker:
     """Compile a schema into a function that raises InvalidInput if a value is invalid.
 
-    fastjsonschema validates the value. For an invalid value jsonschema, which is slower, finds the
-    reason, because clients know its texts, such as ``'attachment' is a required property``.
-
     :param what: word for the invalid part of the value in error texts
     :raises fastjsonschema.JsonSchemaDefinitionException: the schema is invalid
     """
@@ -371,23 +366,22 @@ def checker(value_schema: Schema, what: str = 'field/attribute') -> Checker:
             accepts(value)
         except fastjsonschema.JsonSchemaValueException as failure:
             raise errors.InvalidInput(
+                # fastjsonschema is fast, but clients know the texts of jsonschema, such as
+                # "'attachment' is a required property".
                 _reason(value_schema, value, what) or failure.message) from None
     return check
 
 
 @functools.cache
 def _compiled(text: str) -> Callable[[Any], Any]:
-    """Return the compiled schema. Operations and applications of a process share the cache."""
     validate: Callable[[Any], Any] = fastjsonschema.compile(
         json.loads(text), formats={'uuid': _is_uuid}, use_default=False)
     return validate
 
 
 def _is_uuid(value: object) -> bool:
-    """Return True if a value is a UUID, with or without dashes, or is not a string.
-
-    The keyword ``type`` of the schema rejects values of other types.
-    """
+    """Return True if a value is a UUID, with or without dashes, or is not a string."""
+    # The keyword `type` of the schema rejects values of other types.
     if not isinstance(value, str):
         return True
     try:

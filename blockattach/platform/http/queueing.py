@@ -62,11 +62,9 @@ def admitting(admission: admission.AdmissionController, timeout: float) -> middl
 
 
 def _read_to_end(request: webob.Request) -> None:
-    """Read the body of a rejected request.
-
-    The kernel resets a connection that is closed with unread data, and the response would be lost.
-    """
     length = request.environ.get('CONTENT_LENGTH') or ''
+    # The kernel resets a connection that is closed with unread data, and the response would be
+    # lost.
     # Each server raises other errors. The response is sent anyway.
     with contextlib.suppress(Exception):
         request.environ['wsgi.input'].read(min(int(length), _MOST_BYTES) if length else 0)

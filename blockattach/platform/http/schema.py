@@ -127,11 +127,9 @@ GIVEN = None
 
 
 def _reader(attributes: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that reads attributes of an object as a tuple.
-
-    With fewer than two names, attrgetter does not return a tuple.
-    """
+    """Return a function that reads attributes of an object as a tuple."""
     if len(attributes) > 1:
         return operator.attrgetter(*attributes)
+    # With fewer than two names, attrgetter does not return a tuple.
     readers = [operator.attrgetter(name) for name in attributes]
     return lambda record: tuple([read(record) for read in readers])

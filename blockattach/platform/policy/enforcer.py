@@ -50,8 +50,6 @@ _REFERENCE = re.compile(r'\brule:([^\s()]+)')
 
 
 class _Rules:
-    """Rules as read at one moment, and the decisions cached for them."""
-
     def __init__(self, conf: cfg.ConfigOpts, defaults: Rules) -> None:
         self.engine = policy.Enforcer(conf)
         # Rules whose defaults differ from Cinder's are documented; a warning for each rule in
@@ -145,7 +143,7 @@ class Enforcer:
             return ()
 
     def _look(self) -> None:
-        """Read the files again if they have changed. Other threads do not wait for this."""
+        # Other threads use the current rules while one thread reads the files.
         if self._clock.monotonic() - self._looked_at < _SECONDS_BETWEEN_LOOKS or (
                 not self._looking.acquire(blocking=False)):
             return
@@ -158,6 +156,7 @@ class Enforcer:
 
     def reload(self) -> None:
         """Read the files again. If a file cannot be read, the previous rules stay in force."""
+        # Before the files are read: a file that changes meanwhile is read again.
         self._marks = self._mark()
         try:
             self._rules = self._read()
@@ -268,11 +267,10 @@ def unknown_rules(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> 
 def _check_file(path: str) -> None:
     """Check that a file maps rule names to valid checks.
 
-    The errors name the file, which those of oslo.policy do not.
-
     :raises ValueError: the file is malformed, or contains a malformed rule
     :raises OSError: the file cannot be read
     """
+    # The errors of oslo.policy do not name the file.
     for name, text in _parse(path).items():
         if not isinstance(name, str) or not isinstance(text, str | list):
             raise ValueError(f'{path}: rule {name} is not a string')

@@ -50,13 +50,12 @@ class KeyFile(secrets.Sealer):
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold a lock on the folder of the file, because the file itself is replaced.
-
-        The lock ends with the process.
+        """Hold a lock on the key file against other processes. The lock ends with the process.
 
         :raises ConfigurationError: another process holds the lock
         """
         try:
+            # A lock on the folder, because the file itself is replaced.
             descriptor = os.open(os.path.dirname(os.path.abspath(self.path)), os.O_RDONLY)
         except OSError as exc:
             raise _unusable(self.path, exc) from exc
@@ -99,6 +98,8 @@ class KeyFile(secrets.Sealer):
             before = os.stat(self.path)
             draft = _draft(self.path, keys)
             try:
+                # The command may be run by root, and the service must still be able to read the
+                # file.
                 os.chown(draft, before.st_uid, before.st_gid)
                 failpoints.point('secrets.key_file.before_replace')
                 os.replace(draft, self.path)
@@ -124,8 +125,6 @@ def _parse(text: str) -> Sequence[secrets.Key]:
 def make(path: str, new_key: Callable[[], bytes]) -> None:
     """Create a file with one key unless the file exists.
 
-    The file is created atomically, also if two processes start at the same time.
-
     :raises OSError: the file cannot be created
     """
     if os.path.exists(path):
@@ -133,6 +132,8 @@ def make(path: str, new_key: Callable[[], bytes]) -> None:
     os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     draft = _draft(path, [new_key()])
     try:
+        # A hard link never replaces a file. If two processes start at the same time, both use the
+        # key of the first one.
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
         _sync_folder(os.path.dirname(os.path.abspath(path)))
@@ -152,10 +153,8 @@ def _draft(path: str, keys: Iterable[bytes]) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """Sync a folder, so that new file names survive a power failure.
-
-    Credentials that were encrypted with a lost key could not be decrypted.
-    """
+    # The new name must survive a power failure: credentials that were encrypted with a lost key
+    # could not be decrypted.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -101,7 +101,7 @@ def _begin(background: bool) -> Callable[[], None] | None:
 
 
 def _give_way() -> None:
-    """Lower the priority of the current thread only. Linux has a priority for each thread."""
+    # Linux has a priority for each thread, so other threads of the process keep theirs.
     thread = threading.get_native_id()
     os.setpriority(os.PRIO_PROCESS, thread,
                    os.getpriority(os.PRIO_PROCESS, thread) + _BACKGROUND_NICE)

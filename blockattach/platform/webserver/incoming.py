@@ -257,7 +257,7 @@ class Incoming:
             self.on_message_complete()
 
     def _check_size(self) -> None:
-        """:raises Refusal: the header or the body is too large"""
+        """Raise Refusal if the received header or body is too large."""
         if self.stage is Stage.HEADER:
             raise _long_header()
         # Twice the body, because chunks of a few bytes have more framing than data.

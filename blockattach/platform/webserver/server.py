@@ -314,7 +314,9 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _allow_files(number: int) -> int:
-    """:param number: required number of open files
+    """Raise the limit of open files of this process.
+
+    :param number: required number of open files
     :returns: allowed number of open files, which may be lower
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
