@@ -46,10 +46,8 @@ def cinder(conf: cfg.ConfigOpts) -> int:
 
 
 def _url(given: str) -> str:
-    """Return the URL of the database, read from standard input if the argument is ``-``.
-
-    Other users of the machine can see the arguments, and therefore the password of the URL.
-    """
+    """Return the URL of the database, read from standard input if the argument is ``-``."""
+    # Other users of the machine can see the arguments, and therefore the password of the URL.
     return sys.stdin.readline().strip() if given == STANDARD_INPUT else given
 
 

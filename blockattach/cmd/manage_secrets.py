@@ -56,13 +56,11 @@ def rotate(conf: cfg.ConfigOpts) -> None:
 
 
 def _refuse_other_hosts(conf: cfg.ConfigOpts, database: storage_db.Database) -> None:
-    """Raise ConfigurationError if services of other hosts are up.
-
-    Other hosts may have their own key files, which would not contain the new key.
-    """
+    """Raise ConfigurationError if services of other hosts are up."""
     settings = service.settings(conf)
     others = {one.host.partition('@')[0]
               for one in services.list_all(database, settings.service_down_time) if one.up}
+    # Other hosts may have their own key files, which would not contain the new key.
     others.discard(settings.host)
     if others:
         raise errors.ConfigurationError(

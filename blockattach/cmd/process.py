@@ -79,6 +79,8 @@ class Signals:
         signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
         for number in _STOP:
             signal.signal(number, self._on_signal)
+        # A handler that does nothing, because the default action of SIGHUP ends the process.
+        # `wait` reads the number of the signal from the pipe.
         signal.signal(signal.SIGHUP, lambda _number, _frame: None)
         signal.signal(signal.SIGALRM, self._cut_off)
         signal.signal(signal.SIGUSR2, lambda _number, _frame: self.report())
@@ -97,11 +99,7 @@ class Signals:
                 reload()
 
     def end(self, stop: Callable[[], None]) -> None:
-        """Stop the process, and handle signals meanwhile.
-
-        ``stop`` runs in another thread. If it hung in this thread, no signal handler would run,
-        not even that of the shutdown timeout.
-        """
+        """Stop the process, and handle signals meanwhile."""
         ended = threading.Event()
         failures: list[BaseException] = []
 
@@ -113,8 +111,11 @@ class Signals:
             finally:
                 ended.set()
                 with contextlib.suppress(BlockingIOError):
+                    # Wakes `_wait_for`. A full pipe wakes its reader anyway.
                     os.write(self._waking, b'\0')
 
+        # If `stop` hung in this thread, no signal handler would run, not even that of the shutdown
+        # timeout.
         threading.Thread(target=act, name='ending').start()
         try:
             self._wait_for(ended)
@@ -160,12 +161,14 @@ def command(name: str) -> Iterator[Signals]:
     printed in a line, and the exit status is 1. An interrupted command ends by the signal, as its
     parent process expects.
     """
+    # Files may contain keys and credentials.
     os.umask(_OWNER_ONLY)
     try:
         yield Signals(name)
     except Interrupted as exc:
         _end_by(exc.number)
     except Exception as exc:
+        # Any other error is a bug, and is printed with a traceback.
         if not _is_known(exc):
             raise
         print(f'{name}: {" ".join(str(exc).split())}', file=sys.stderr)
@@ -266,10 +269,7 @@ def say(text: str) -> None:
 
 
 def _is_known(exc: Exception) -> bool:
-    """Return True if the text of an error is enough for an operator.
-
-    Any other error is a bug, and is printed with a traceback.
-    """
+    """Return True if the text of an error is enough for an operator."""
     from oslo_config import cfg
 
     from blockattach.platform import errors
@@ -278,11 +278,9 @@ def _is_known(exc: Exception) -> bool:
 
 
 def _say_unraisable(unraisable: 'sys.UnraisableHookArgs') -> None:
-    """Report an exception that Python cannot raise, except for `Interrupted`.
-
-    Python cannot raise the exception of a signal handler in some places, such as a finalizer. The
-    signal is not lost, and the process stops in order when it has started.
-    """
+    """Report an exception that Python cannot raise, except for `Interrupted`."""
+    # Python cannot raise the exception of a signal handler in some places, such as a finalizer.
+    # The signal is not lost, and the process stops in order when it has started.
     if unraisable.exc_type is not Interrupted:
         sys.__unraisablehook__(unraisable)
 

@@ -59,15 +59,13 @@ class AllInOne(processes.ServiceProcess):
         super().stop()
 
     def _open(self, starting: contextlib.ExitStack) -> dependencies.Dependencies:
-        """Lock the state directory, bind the address of the API, and open the dependencies.
-
-        The address is bound first, so that a port in use is reported before anything is started.
-        """
         embedded.set_defaults(self._conf)
         core = core_conf.settings(self._conf)
         with locations.named(self._conf, 'DEFAULT', 'state_path'):
             configuration.make_state_path(core)
             self._lock(starting, core.state_path)
+        # Before the dependencies are opened, so that a port in use is reported before anything is
+        # started.
         self._server = http_service.listen(self._conf)
         starting.callback(self._server.stop)
         base: dependencies.Dependencies = super()._open(starting)
@@ -86,6 +84,7 @@ class AllInOne(processes.ServiceProcess):
         yield http_service.build_http(base, self._server)
 
     def _lock(self, starting: contextlib.ExitStack, state_path: str) -> None:
+        # A second process would have a bus of its own, and manage the same backend.
         lock = fasteners.InterProcessLock(os.path.join(state_path, 'lock'))
         if not lock.acquire(blocking=False):
             raise errors.ConfigurationError(
@@ -94,13 +93,12 @@ class AllInOne(processes.ServiceProcess):
         starting.callback(lock.release)
 
     def _first_start(self, base: dependencies.Dependencies) -> None:
-        """Create a volume type for multiattach volumes, unless this was done before.
-
-        The type is created at the first start only, because an operator may delete the type.
-        """
+        """Create a volume type for multiattach volumes, unless this was done before."""
         mark = os.path.join(base.core.state_path, 'first-start-done')
+        # At the first start only, because an operator may delete the type.
         if os.path.exists(mark):
             return
+        # An earlier process may have ended before it created the file.
         with contextlib.suppress(errors.VolumeTypeExists):
             volume_types.create(base.database, MULTIATTACH_TYPE, 'Multiattach volumes', True,
                                 {'multiattach': '<is> True'})

@@ -156,10 +156,8 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
 
 
 def _call_seconds(base: dependencies.Dependencies) -> float:
-    """Return the timeout of RPC calls of a request, in seconds from its arrival.
-
-    A request that was in the queue for the maximum time has at least the same time for its call.
-    """
+    """Return the timeout of RPC calls of a request, in seconds from its arrival."""
+    # A request that was in the queue for the maximum time has at least the same time for its call.
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)
 

@@ -84,5 +84,4 @@ def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> 
 
 
 def _folder(conf: cfg.ConfigOpts, name: str) -> str:
-    """Return the folder in which a host keeps its persistent state."""
     return os.path.join(core_conf.settings(conf).state_path, 'compute', name)

@@ -47,6 +47,7 @@ from blockattach.wiring import rules as policy_rules
 _FLAVOR = re.compile(r'((?P<id>[\w.-]{1,255}):)?(?P<name>[^:]+):(?P<vcpus>\d+):'
                      r'(?P<memory>\d+):(?P<disk>\d+)', re.ASCII)
 _LOOK_SECONDS = 5.0
+# A lease outlives two renewals that fail.
 _PARTS_OF_A_LEASE = 3
 
 
@@ -172,6 +173,8 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
         periodic.Periodic('leases', built.conductor.renew,
                           settings.lease_seconds / _PARTS_OF_A_LEASE, base.clock,
                           base.threads.begin)]
+    # Services stop in reverse order: requests and messages end first, and the database is closed
+    # when all operations have ended.
     return [Closing(opened.close), Closing(lambda: executor.shutdown(wait=True)), *looks,
             built.server, listening]
 

@@ -86,16 +86,16 @@ class Reloads:
                 act()
             except Exception as exc:
                 self._failed[act] = str(exc)
+                # The other parts still get the new values, which are set already.
                 LOG.exception('Failed to reload a part of the process, keeping its previous state')
         LOG.info('Configuration reloaded')
         return True
 
     def _find_fault(self) -> str | None:
         """Return the reason why the files cannot be reloaded, or None, without changing anything.
-
-        oslo.config applies new values before it validates them, and exits if a file cannot be
-        parsed. The files are therefore read into a copy first.
         """
+        # oslo.config applies new values before it validates them, and exits if a file cannot be
+        # parsed. The files are therefore read into a copy first.
         trial, words = cfg.ConfigOpts(), io.StringIO()
         # Not copied by the copy module, because the parser would be missing.
         vars(trial).update({**vars(self._conf), '_ConfigOpts__cache': {}})
@@ -112,11 +112,9 @@ class Reloads:
         return None
 
     def _take_over(self) -> str | None:
-        """Apply the new values, and return the reason if that fails.
-
-        Hooks of libraries run here. The hook of oslo.log raises an error if ``log_config_append``
-        cannot be used, and has by then removed all handlers of the loggers.
-        """
+        """Apply the new values, and return the reason if that fails."""
+        # Hooks of libraries run here. The hook of oslo.log raises an error if log_config_append
+        # cannot be used, and has by then removed all handlers of the loggers.
         former, logs = self._conf._mutable_ns, log.keep()
         try:
             self._conf.mutate_config_files()

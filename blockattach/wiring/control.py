@@ -89,7 +89,6 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
 
 def _nova(conf: cfg.ConfigOpts,
           settings: nova_conf.NovaSettings) -> 'nova_client.NovaClient | None':
-    """Return a client of Nova, or None if Nova is not configured."""
     if not settings.configured:
         return None
     # Imported only if needed, because keystoneauth is large.

@@ -193,10 +193,7 @@ def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa
 
 def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
                   database: storage_db.Database) -> None:
-    """Check that the sealed credentials can be decrypted.
-
-    :raises ConfigurationError: a credential cannot be decrypted
-    """
+    """Raise ConfigurationError if a sealed credential cannot be decrypted."""
     place = 'the key' if core.seal_key_ids else core.seal_key_file
     with locations.named(conf, 'DEFAULT', _key_option(core)):
         try:
@@ -276,6 +273,7 @@ def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
         second, _ = outside.open_bus(conf, need_broker, rpc_conf.GROUP,
                                      'second_transport_url', rpc.second_transport_url)
     if site and not over_http.others:
+        # Without a probe at the start, because no broker is involved.
         direct, _ = outside.open_bus(conf, False, rpc_conf.GROUP, 'calls', site.url)
     admission = admissions.AdmissionController(api_conf.queue_settings(conf), observed.telemetry)
     observed.report.add('Queues', admission.report)

@@ -41,9 +41,6 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
 def _configure(conf: cfg.ConfigOpts) -> None:
     """Read [oslo_limit], and copy its options to the global configuration.
 
-    oslo.limit reads only the global object of oslo.config. This service does not use that object
-    elsewhere, so it contains nothing else.
-
     :raises ConfigurationError: a required option is missing
     """
     from keystoneauth1 import exceptions
@@ -70,6 +67,8 @@ def _configure(conf: cfg.ConfigOpts) -> None:
         if account is None:
             raise errors.ConfigurationError(
                 reason='cannot read limits from Keystone without an account')
+    # oslo.limit reads only the global object of oslo.config. This service does not use that object
+    # elsewhere, so it contains nothing else.
     section = ours.auth_section or GROUP
     loading.register_auth_conf_options(cfg.CONF, section)
     cfg.CONF.register_opts(loading.get_auth_plugin_conf_options(conf[section].auth_type),

@@ -68,7 +68,7 @@ def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None
 
 
 def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
-    """Return a client for the servers in Nova, or None if Nova is not configured."""
+    """Return a client for the servers in Nova, or None without an account of this service."""
     if not settings.configured:
         return None
     if not settings.knows_hosts:

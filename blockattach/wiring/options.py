@@ -194,6 +194,7 @@ def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> b
         return False
     group, name = stop.now[1:].split('] ')
     place = conf.get_location(name, group)
+    # An operator who has set the option here has decided about its value.
     if place is not None and place.location.is_user_controlled:
         return True
     [option] = [option for where, options in list_opts() if where == group
@@ -225,7 +226,6 @@ def _environment() -> dict[str, dict[str, list[str]]]:
 
 
 def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
-    """Return the names of the known options by group."""
     known: dict[str, set[str]] = {
         _DEFAULT: {name for name in map(str, conf)
                    if not isinstance(conf[name], cfg.ConfigOpts.GroupAttr)}}
@@ -333,6 +333,7 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
 def _sections(path: str) -> dict[str, dict[str, list[str]]]:
     """Return the raw values of each option in a file, by group and name."""
     sections: dict[str, dict[str, list[str]]] = {}
+    # The parser of oslo.config, because that of the standard library rejects repeated options.
     cfg.ConfigParser(path, sections).parse()
     merged: dict[str, dict[str, list[str]]] = {}
     for name, values in sections.items():

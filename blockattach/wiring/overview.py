@@ -35,6 +35,7 @@ class _Overview:
         :raises DatabaseUnavailable: the query has not finished in time
         """
         query = self._query
+        # A scrape waits for the query of the previous one, so that slow queries do not pile up.
         if query is None or query.done():
             self._query = query = self._thread.submit(work.overview, self._database)
         try:

@@ -94,6 +94,8 @@ class ServiceProcess:
             starting.callback(base.monitor.stop)
             try:
                 for service in services:
+                    # Before the start, because a service that fails to start may have started in
+                    # part.
                     starting.callback(service.stop)
                     service.start()
             except oslo_messaging.MessagingException as exc:
@@ -150,14 +152,14 @@ class ServiceProcess:
 def settle(forked: bool = False) -> None:
     """Exclude all existing objects from garbage collection, and enable the collector.
 
-    The start of a process produces hardly any garbage, but collections take a fifth of its time.
-    The start may therefore have disabled the collector.
-
     :param forked: True if the process shares memory with other processes until the memory is
-        written to. No collection is run then, because it writes to each object
+        written to
     """
+    # A collection writes to each object, and would copy the shared memory.
     if not forked:
         gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
+    # The start of a process produces hardly any garbage, but collections take a fifth of its time.
+    # The start may therefore have disabled the collector.
     gc.enable()

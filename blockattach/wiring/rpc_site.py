@@ -55,14 +55,14 @@ class ServiceEndpoints:
     def withdraw(self, topic: str, server: str, endpoint: sites.Endpoint) -> None:
         """Remove an endpoint (see `endpoints.EndpointStore`).
 
-        An unreachable database is only logged. Nothing listens at the endpoint any more, and its
-        row expires without heartbeats.
+        An error of the database is only logged.
         """
         with self._lock:
             self._registered.pop(endpoint, None)
         try:
             rpc_endpoints.withdraw(self._database, [endpoint.instance])
         except errors.BlockattachError as error:
+            # Nothing listens at the endpoint any more, and its row expires without heartbeats.
             LOG.warning('Failed to remove RPC server from the directory%s',
                         log.fields(topic=topic, host=server, reason=error))
 
@@ -81,6 +81,7 @@ class ServiceEndpoints:
         for endpoint, (topic, server) in registered.items():
             self._write(topic, server, endpoint)
             with self._lock:
+                # A withdrawal during the write found no row to delete.
                 gone = endpoint not in self._registered
             if gone:
                 self.withdraw(topic, server, endpoint)
