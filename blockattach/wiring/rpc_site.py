@@ -44,16 +44,17 @@ class ServiceEndpoints:
         self._begun = False
 
     def register(self, topic: str, server: str, endpoint: sites.Endpoint) -> None:
-        """Add an endpoint, and start its heartbeats (see `endpoints.EndpointStore`)."""
+        """Add an endpoint, and start its heartbeats (see `sites.EndpointStore`)."""
+        # Written first: a failed registration must not be repeated by the heartbeats.
+        self._write(topic, server, endpoint)
         with self._lock:
             self._registered[endpoint] = topic, server
             begins, self._begun = not self._begun, True
-        self._write(topic, server, endpoint)
         if begins:
             self._beats.start()
 
     def withdraw(self, topic: str, server: str, endpoint: sites.Endpoint) -> None:
-        """Remove an endpoint (see `endpoints.EndpointStore`).
+        """Remove an endpoint (see `sites.EndpointStore`).
 
         An error of the database is only logged.
         """
@@ -67,7 +68,7 @@ class ServiceEndpoints:
                         log.fields(topic=topic, host=server, reason=error))
 
     def find(self, topic: str, server: str | None = None) -> Sequence[sites.Endpoint]:
-        """Return the endpoints with heartbeats (see `endpoints.EndpointStore`)."""
+        """Return the endpoints with heartbeats (see `sites.EndpointStore`)."""
         return [sites.Endpoint(*found) for found in rpc_endpoints.find(
             self._database, topic, server, self._down_after)]
 

@@ -3,6 +3,9 @@ import os
 import pathlib
 import unittest
 
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
 from blockattach.platform import clock as clocks
 from blockattach.platform import context
 from blockattach.platform import errors
@@ -50,6 +53,16 @@ class ServiceEndpointsTest(unittest.TestCase):
         rpc_endpoints.withdraw(self.database, [HERE.instance])
         self.mine.beat()
         self.assertEqual({HERE, other}, set(self.others.find(TOPIC)))
+
+    def test_beat_skips_endpoint_whose_registration_failed(self):
+        for old, new in (('rpc_endpoints', 'away'), ('away', 'rpc_endpoints')):
+            if new == 'rpc_endpoints':
+                with self.assertRaises(db_exception.DBError):
+                    self.mine.register(TOPIC, 'one', HERE)
+            with self.database.writer() as connection:
+                connection.execute(sa.text(f'ALTER TABLE {old} RENAME TO {new}'))
+        self.mine.beat()
+        self.assertEqual([], self.others.find(TOPIC))
 
     def test_beat_skips_withdrawn_endpoint(self):
         self.mine.register(TOPIC, 'one', HERE)
