@@ -17,8 +17,8 @@ from blockattach.tests.rules import test_debian_guide
 PLUGIN = sources.ROOT / 'devstack'
 TESTS = PLUGIN / 'tests'
 SHELL = ('override-defaults', 'plugin.sh', 'settings', 'lib/*', 'tests/*.bash', 'tests/*.bats')
-# What no shell reads: the lists of packages.
-OTHERS = {'files/debs/blockattach', 'files/rpms/blockattach'}
+# What no shell reads: the lists of packages, and a script in Python.
+OTHERS = {'files/debs/blockattach', 'files/rpms/blockattach', 'remove_lio_exports.py'}
 UNKNOWN = 'Ignoring unknown option'
 # What is set in local.conf, and the backends of it.
 WAYS = (({}, ['lvm-1']),
