@@ -160,6 +160,7 @@ class Process:
             # The backlog of the socket is full of clients that gave up: QEMU accepts none.
             for pid in self._find():
                 with _opened(pid) as descriptor:
+                    # The kernel may have reused the id before the pidfd was opened.
                     if descriptor is not None and pid in self._find():
                         _kill(descriptor, pid)
             return
@@ -223,8 +224,9 @@ def _is_asked_to_quit(peer: qmp.Monitor, descriptor: int, grace: float) -> bool:
 
 @contextlib.contextmanager
 def _opened(pid: int) -> Iterator[int | None]:
-    """Open a pidfd, which refers to the same process while open; None if the process has ended."""
+    """Yield a pidfd of a process, or None if the process has ended."""
     try:
+        # Unlike a process id, an open pidfd never comes to refer to another process.
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         yield None
@@ -243,11 +245,11 @@ def _kill(descriptor: int, pid: int) -> None:
 
 
 def _has_ended(descriptor: int, seconds: float) -> bool:
-    """Wait up to ``seconds`` for the process to end, and return True if it has ended."""
+    # A pidfd becomes readable when its process ends.
     ready, _, _ = select.select([descriptor], [], [], seconds)
     return bool(ready)
 
 
 def _quoted(text: str) -> str:
-    """Return the text with its commas doubled, because a comma separates QEMU's options."""
+    # A single comma would start another option of QEMU.
     return text.replace(',', ',,')

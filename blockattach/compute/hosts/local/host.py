@@ -102,6 +102,7 @@ class _Records:
         if name is None:
             return
         path = os.path.join(self._of(server_id), name)
+        # An agent that ended before the replacement has left its link here.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f'{path}.new')
         os.symlink(device, f'{path}.new')
@@ -279,10 +280,7 @@ class LocalHost(base.Host):
         self._keep(server_id, _Entry(disk.volume_id, link, disk.mode, given=True))
 
     def _connect(self, server_id: str, entry: _Entry, disk: base.Disk) -> str:
-        """Connect a disk.
-
-        Its record is written first, so that a leftover connection can be found.
-        """
+        # The record is written first, so that the connection of an agent that ends here is found.
         if self._known(server_id).find(disk.volume_id) is None:
             self._keep(server_id, entry)
         try:
