@@ -58,7 +58,7 @@ def _optional(reader: Reader, value: Any, empty: Any = None) -> Any:
 
 
 def _id(value: Any) -> str:
-    """Return a valid id in lower case, because names on backends are derived from ids."""
+    # Names on backends are derived from ids, and an id in another case is another name.
     if not isinstance(value, str) or not _is_uuid(value) or str(uuid.UUID(value)) != value:
         raise ValueError('not a UUID in lower case')
     return value
