@@ -39,7 +39,6 @@ _KNOWN = ('id', 'status', 'name', 'size', 'virtual_size', 'checksum', 'os_hash_a
 
 
 class _Client:
-    """Base of the clients, whose connections are shared by all threads."""
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None) -> None:

@@ -377,7 +377,6 @@ def _map(acl: rtslib_target.NodeACL, read_only: bool) -> None:
 
 
 def _unmap(acl: rtslib_target.NodeACL) -> None:
-    """Remove all mappings of an ACL."""
     for name in lio_tree.names(acl.path):
         if name.startswith('lun_'):
             path = f'{acl.path}/{name}'
@@ -471,7 +470,6 @@ def _need_lio(kind: type[errors.BlockattachError]) -> None:
 
 
 def _need_address(portal: str) -> None:
-    """Check that a portal has an address of this host, or raise ConfigurationError."""
     # LIO itself accepts any address, even one that no host can reach.
     address = portal.rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET

@@ -227,14 +227,15 @@ def deactivate(site: Site, name: str) -> None:
 def remove(site: Site, name: str) -> None:
     """Delete a volume of this service that has no thick snapshots.
 
-    LVM would delete the thick snapshots of a volume along with it.
-
     :raises ValueError: if the volume has no tag of this service, or has thick snapshots
     :raises CommandFailed: if the device of the volume is open
     """
     site = _checked(site, name)
+    # LVM would delete the thick snapshots of a volume along with it. The command itself selects,
+    # because a check beforehand would race with the creation of a snapshot.
     output = _lvm(site, 'lvremove', '--yes', '--select',
                   f'lv_tags={TAG} && lv_role!=thickorigin', f'{site.group}/{name}')
+    # lvremove succeeds when the selection matches no volume.
     if 'removed' not in output:
         raise ValueError(f'{site.group}/{name} no longer carries the tag {TAG} or has thick '
                          f'snapshots, and was not removed')
@@ -330,7 +331,6 @@ def _paths(site: Site, *names: str) -> dict[str, str]:
 
 
 def _reported(site: Site, verb: str, *words: str) -> dict[str, list[dict[str, str]]]:
-    """Run a reporting command, and return the rows of each part of the report."""
     [output] = json.loads(_lvm(site, verb, *_REPORT, *words))['report']
     return dict(output)
 
@@ -373,13 +373,11 @@ def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) ->
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill a process and its children, and wait briefly for their end.
-
-    A process that is blocked in the kernel ends only when its system call returns.
-    """
     with contextlib.suppress(ProcessLookupError):
+        # The program leads a session of its own, so that its children end with it.
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
+        # A process that is blocked in the kernel ends only when its system call returns.
         process.communicate(timeout=_GRACE_SECONDS)
 
 
@@ -419,13 +417,13 @@ def _only_deleted(name: str) -> None:
 def _trusted(path: pathlib.Path) -> pathlib.Path:
     """Return the resolved path of an lvm.conf that only root can have written.
 
-    The configuration of LVM names programs that LVM runs as root.
-
     :raises ValueError: if the path is not that of an lvm.conf, or others can write to it
     """
     resolved = path.resolve()
     if not path.is_absolute() or resolved.name != 'lvm.conf' or not resolved.is_file():
         raise ValueError(f'{path} is not the absolute path of an lvm.conf file')
+    # The configuration of LVM names programs that LVM runs as root. A user who can write to a
+    # parent directory can replace the file.
     for part in (resolved, *resolved.parents):
         status = part.stat()
         is_shared = (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

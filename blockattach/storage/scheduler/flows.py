@@ -109,7 +109,6 @@ class PlacingFlow:
                 raise next(iter(wrapped)).exception from wrapped
 
     def _choose(self) -> pipeline.Choice:
-        """Evaluate the pools in their current state."""
         request = self._chooser.with_facts(self._request)
         attempts = request.facts.attempts
         if attempts >= self._settings.max_attempts:
@@ -144,7 +143,6 @@ class PlacingFlow:
 
     def _stay(self, pool: pools.Pool,
               stay: Callable[[storage_db.Database, str, int], int]) -> _Claim:
-        """Finish the work on the pool that already has the volume."""
         try:
             return _Claim(pool, stay(self._database, self._request.volume_id,
                                      self._request.generation), True)

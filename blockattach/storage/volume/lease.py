@@ -187,15 +187,16 @@ class Leases:
         """Return the desired state of a pair.
 
         If this process stores no leases, the method first waits until no other process holds a
-        lease on the pair. This is safe although this process stores nothing. The intent is already
-        in the row, and a process that has stored a lease then reads the intents. At least one of
-        the two processes therefore notices the other.
+        lease on the pair.
 
         :param also: id of a row that counts as one that needs a grant, whatever its state
         :raises BackendUncertain: if another process holds the lease all the time
         """
         while True:
             state = grants.desired_state(self._database, lease.volume_id, lease.initiator, also)
+            # Storing nothing is safe here. The intent is already in the row, and a process that
+            # has stored a lease then reads the intents, so at least one of the two processes
+            # notices the other.
             if lease.stored is not None or state.leased_by is None:
                 return state
             lease.wait()
@@ -207,22 +208,17 @@ class Leases:
 
     @contextlib.contextmanager
     def _lease(self, volume_id: str, initiator: str, until: float) -> Iterator[Lease]:
-        """Yield a lease that is not acquired yet, and release it at the end if it was acquired.
-
-        A lease that was released together with the record of its act is not released again.
-        """
         stored = leases.Lease(volume_id, initiator, self.owner) if self._cluster else None
         lease = Lease(self._clock, until, volume_id, initiator, stored)
         try:
             yield lease
         finally:
+            # A lease that was released in the transaction that recorded its act is already gone.
             if lease.ends is not None and not lease.released:
                 self._give_back(lease)
 
     def _acquire(self, lease: Lease) -> None:
-        """Store a lease, then check for conflicting leases of other processes.
-
-        In this order, at least one of two concurrent processes notices the other.
+        """Acquire a lease.
 
         :raises BackendUncertain: if another process holds a conflicting lease all the time
         """
@@ -232,6 +228,8 @@ class Leases:
             ends = self._clock.monotonic() + self._seconds
             if leases.take(self._database, lease.stored, self._seconds):
                 lease.ends = ends
+                # The lease is stored before conflicting leases are looked for. In this order, at
+                # least one of two concurrent processes notices the other.
                 if not leases.is_excluded(self._database, lease.stored):
                     return
                 if lease.initiator != leases.WHOLE:
@@ -242,12 +240,7 @@ class Leases:
             lease.wait()
 
     def _is_free(self, lease: Lease) -> bool:
-        """Acquire a lease without waiting, and return True on success.
-
-        A process that serves its backend alone stores no lease. A process that stores a lease
-        therefore also checks that no row of the pair is at work. This suffices, because such a row
-        is written before the other process looks for stored leases.
-        """
+        """Acquire a lease without waiting, and return True on success."""
         pair = lease.volume_id, lease.initiator
         if lease.stored is None:
             return not leases.is_taken(self._database, *pair)
@@ -255,6 +248,9 @@ class Leases:
             self._acquire(lease)
         except errors.BackendUncertain:
             return False
+        # A process that serves its backend alone stores no lease, so its rows at work are checked
+        # too. This suffices, because such a row is written before that process looks for stored
+        # leases.
         return pair not in attachment_queries.at_work(self._database, self._address)
 
     def _until(self, caller: context.RequestContext | None = None) -> float:

@@ -209,7 +209,6 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def _connect(self, intent: converge.Intent, volume_id: str,
                  initiator: str) -> records.Attachment:
-        """Grant the initiator of a row access, and return the row with the stored connection."""
         try:
             with self.leases.pair(volume_id, initiator, intent.caller) as lease:
                 failpoints.point('volume.attachments.before_grant')
@@ -246,14 +245,11 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def _revoke_previous(self, caller: context.RequestContext, volume_id: str,
                          initiator: str) -> None:
-        """Revoke the access of the former initiator of a row.
-
-        A failure is only logged, because the next repair pass retries the revocation.
-        """
         try:
             with self.leases.pair(volume_id, initiator, caller) as lease:
                 self._converger.converge(lease)
         except errors.BackendError as exc:
+            # The next repair pass retries the revocation.
             LOG.warning('Failed to revoke access of replaced initiator, will retry%s',
                         log.fields(volume_id=volume_id, initiator=initiator, reason=exc))
 

@@ -281,7 +281,6 @@ class FileStore(base.VolumeStore):
             self._make_durable()
 
     def _remove_abandoned(self) -> None:
-        """Delete the unfinished files of killed processes."""
         try:
             for found in os.listdir(self._folder):
                 path = os.path.join(self._folder, found)

@@ -267,7 +267,6 @@ class TgtTarget(base.ExportTarget):
 
     def _admit(self, client: tgt_socket.Client, target: tgt_socket.Target,
                grant: connection.Grant) -> None:
-        """Add an initiator to the access list of an adopted target."""
         _add_names(client, target.tid, grant)
         # An address in the access list admits initiators of any name. It can be removed now that
         # the list contains a name.
@@ -422,12 +421,10 @@ def _names(target: tgt_socket.Target) -> tuple[str, ...]:
 
 
 def _nodes(names: Iterable[str]) -> set[str]:
-    """Return the canonical names of the initiators."""
     return set(map(connection.canonical_name, names))
 
 
 def _add_names(client: tgt_socket.Client, number: int, grant: connection.Grant) -> None:
-    """Add each form of an initiator's name to the access list."""
     for name in grant.admitted:
         with _unless(tgt_socket.Code.ACL_EXISTS):
             client.bind_initiator(number, name)

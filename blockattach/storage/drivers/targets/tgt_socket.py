@@ -366,7 +366,6 @@ def _request(mode: _Mode, op: _Op, params: str = '', tid: int = -1, sid: int = 0
 
 
 def _ask(connected: socket.socket, request: bytes) -> tuple[int, str]:
-    """Send a request, and return the number and the text of the response."""
     connected.sendall(request)
     code, length = _RESPONSE.unpack(_receive(connected, _RESPONSE.size))
     text = _receive(connected, length - _RESPONSE.size)

@@ -110,13 +110,13 @@ class Tgtd:
     def pid(self) -> int | None:
         """Return the process id from the pid file if that process is still running, else None.
 
-        The process need not answer. Its start time is compared with that in the pid file, because
-        the kernel reuses process ids.
+        The process need not answer.
         """
         words = (self._recall('pid') or '').split()
         if len(words) != 2 or not words[0].isdigit():
             return None
         pid = int(words[0])
+        # The kernel reuses process ids, so the start time must match too.
         return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def sessions(self) -> int | None:
@@ -212,9 +212,10 @@ class Tgtd:
         return tuple(f'{address}:{port}' for address in self._addresses)
 
     def _close_unused(self, client: tgt_socket.Client) -> None:
-        """Kill a tgtd that has no targets, because nobody can use it without its portals."""
         with contextlib.suppress(errors.BackendError):
             pid = client.pid()
+            # Without portals nobody can use a tgtd that has no targets. One with targets may still
+            # serve hosts.
             if not client.targets() and _is_tgtd(pid):
                 _kill(pid)
 
@@ -247,13 +248,9 @@ class Tgtd:
         return int(text) if text.isdigit() else None
 
     def _control_socket(self) -> str:
-        """Return the path of the socket.
-
-        The socket is below the state directory, or in a short temporary directory if that path
-        would be too long for a Unix socket.
-        """
         if self._socket_path is None:
             path = os.path.join(self._folder, f'socket.{_CONTROL_PORT}')
+            # The address of a Unix socket is too short for some state directories.
             if len(os.fsencode(path)) > _PATH_LIMIT:
                 path = os.path.join(self._short_folder(), f'socket.{_CONTROL_PORT}')
             self._socket_path = path
@@ -282,6 +279,7 @@ class Tgtd:
         path = os.path.join(self._folder, name)
         with open(f'{path}.new', 'w', encoding='utf-8') as file:
             file.write(f'{text}\n')
+        # A crash while the file is written must not leave half of it under its name.
         os.replace(f'{path}.new', path)
 
     def _make_folder(self) -> None:
@@ -293,9 +291,10 @@ class Tgtd:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the state directory, so that two processes do not both start a tgtd in it."""
         self._make_folder()
         with open(os.path.join(self._folder, 'lock'), 'w', encoding='utf-8') as file:
+            # Two processes could otherwise both find no tgtd, and each start one in this
+            # directory.
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -347,6 +346,8 @@ def _started_at(pid: int) -> str | None:
     """Return the start time of a process in clock ticks, or None if the process has ended."""
     try:
         with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as file:
+            # The name of the program, in parentheses, may contain spaces and parentheses itself
+            # (proc(5)).
             fields = file.read().rpartition(')')[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -375,11 +376,9 @@ def _raise_file_limit(pid: int) -> None:
 
 
 def _is_private(folder: str) -> bool:
-    """Return True if a directory exists and only this user has access to it.
-
-    Another user may have created a directory of the same name in a shared directory such as /tmp.
-    """
     try:
+        # Another user may have created a directory or a link of this name in a shared directory
+        # such as /tmp.
         status = os.lstat(folder)
     except OSError:
         return False

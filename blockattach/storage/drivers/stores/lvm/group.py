@@ -240,7 +240,6 @@ def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.
 
 
 def _sentence(complaint: str) -> str:
-    """Return the error output of a command in one line, without warnings."""
     lines = [line.strip().rstrip('.') for line in complaint.splitlines()]
     return ': '.join(dict.fromkeys(line for line in lines if not line.startswith('WARNING'))) or \
         complaint.strip()

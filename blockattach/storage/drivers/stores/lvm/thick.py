@@ -176,7 +176,6 @@ class ThickStore(store.LvmStore):
             copied(piece)
 
     def _discard(self, lv: group.LogicalVolume) -> None:
-        """Rename a logical volume for the wipe, or delete it at once if it is not wiped."""
         if lv.health == 'partial':
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{lv.name} is partly on a missing disk; reconnect '

@@ -221,7 +221,6 @@ class ThinStore(store.LvmStore):
         return None
 
     def _warn(self, pool: group.LogicalVolume) -> None:
-        """Log once when the thin pool is nearly full, and once when it is full."""
         near = max(pool.data_percent, pool.metadata_percent) >= self._lvm.warn_percent
         level = 2 if self._fullness(pool) else int(near)
         fields = log.fields(volume_group=self._group.name, thin_pool=pool.name,
