@@ -84,7 +84,10 @@ def available() -> bool:
 
 
 class Session:
-    """Login to a logical unit. ``connection_info`` is that of the Block Storage API."""
+    """iSCSI session with a target, for commands to one logical unit.
+
+    The constructor takes the ``connection_info`` of the Block Storage API.
+    """
 
     def __init__(self, initiator: str, connection_info: Mapping[str, Any],
                  portal: str | None = None, timeout: int = 15) -> None:

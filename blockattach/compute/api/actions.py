@@ -11,7 +11,7 @@ from blockattach.platform.http import operation
 
 
 def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Begin an act that takes no arguments."""
+    """Start a server action that has no parameters."""
     services.conductor.begin(call.context, call.target.id, verb)
 
 

@@ -34,7 +34,7 @@ def mode(requested: Mapping[str, Any], call: operation.Call) -> connection.Acces
 
 def modes(requested: Mapping[str, Any], call: operation.Call,
           servers: int) -> list[connection.AccessMode]:
-    """Return the access mode for each server, from ``attach_modes`` or from the common mode.
+    """Return the access mode of each server, from ``attach_modes`` or ``attach_mode``.
 
     :raises ServerRequestInvalid: the number of modes differs from the number of servers, both
         fields are given, or the extension header is missing

@@ -121,7 +121,7 @@ class Migrations:
                        f'run {self.command}')
 
     def version(self, engine: sa.Engine) -> Version:
-        """Return the version of a database."""
+        """Return the schema version of a database."""
         with engine.connect() as connection:
             return self._version(connection)
 

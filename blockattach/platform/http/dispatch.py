@@ -260,7 +260,8 @@ class Dispatcher:
 
         :raises InvalidInput: the project in the URL is not that of the caller
         :raises NotAuthenticated: the operation is not public, and the caller is unknown
-        :raises NotAuthorized: a caller who is not an administrator has no project
+        :raises NotAuthorized: the operation is not public, and the caller is neither an
+            administrator nor in a project
         """
         if match.project_id is not None and not auth.is_id(match.project_id):
             raise errors.InvalidInput(MALFORMED_URL)

@@ -291,7 +291,7 @@ _REGISTRY = Registry()
 
 
 class InprocDriver(oslo_drivers.Driver):
-    """Driver of ``inproc://`` (see the docstring of the module)."""
+    """oslo.messaging driver that passes messages between threads of one process."""
 
     def __init__(self, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL,
                  default_exchange: str | None = None,

@@ -38,7 +38,7 @@ class AttachmentControl:
     def create(self, caller: context.RequestContext,
                volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                request: idempotency.Request | None = None) -> records.Attachment:
-        """Create an attachment. With a connector, also connect the host.
+        """Create an attachment. If a connector is given, also grant access to its host.
 
         :param request: idempotency key; repeated requests create only one attachment
         :raises InvalidVolume: the volume cannot be attached, or not once more

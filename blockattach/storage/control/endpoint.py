@@ -45,7 +45,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> objects.Attachment:
-        """Create an attachment. With a connector, also connect the host."""
+        """Create an attachment. If a connector is given, also grant access to its host."""
         self._admit(ctxt, policies.CREATE)
         if not consumer_requests.is_id(volume_id):
             raise errors.VolumeNotFound(volume_id=volume_id)

@@ -169,7 +169,8 @@ def host_of(pool: str | None) -> str | None:
 class Claim(NamedTuple):
     """Claim of a process instance on an operation of a resource.
 
-    The claim is valid while the row of the resource names the owner with this generation.
+    The claim is valid while the work item has this owner and generation. An attachment has no work
+    item, and its own row counts instead.
 
     :ivar owner: the process instance; None matches any
     """

@@ -100,8 +100,8 @@ class Snapshot:
     ``size_gb``, type, zone and pool are those of the volume when the snapshot was created.
 
     :ivar progress: in percent; 0 if no progress was ever reported
-    :ivar status_reset: True if an administrator has set the status, so that no work record exists
-        for it
+    :ivar status_reset: True if a request has set the status (os-reset_status or
+        os-update_snapshot_status), so that no work item exists for it
     """
 
     id: str

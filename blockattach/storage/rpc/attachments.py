@@ -49,7 +49,7 @@ class AttachmentsInterface(contract.Interface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> objects.Attachment:
-        """Reserve a volume for a consumer. With a connector, also connect the host.
+        """Reserve a volume for a consumer. If a connector is given, also grant access to its host.
 
         :raises VolumeNotFound: no such volume is visible to the project of the caller
         :raises InvalidVolume: the volume cannot be attached, or not once more

@@ -47,10 +47,10 @@ class PoolsIncomplete(Exception):
 
 
 class Weighing(NamedTuple):
-    """Weigher in use.
+    """Weigher that the scheduler uses, with its multiplier.
 
-    Its measures are scaled to the range from 0 to 1 over all pools, and multiplied by
-    ``multiplier``.
+    The measures are scaled to the range from 0 to 1 over the suitable pools, and then multiplied
+    by ``multiplier``.
     """
 
     name: str

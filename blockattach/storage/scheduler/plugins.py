@@ -62,8 +62,8 @@ def chance(request: pools.VolumeRequest, pool: pools.Pool) -> float:
 def free_space(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     """Return the GiB left to allocate, including the over-subscription of a thin pool.
 
-    A pool that reports infinite or unknown capacity cannot be measured and ranks last, as in
-    Cinder. It is chosen only if no other pool is suitable.
+    The result is ``inf`` for a pool that reports infinite or unknown capacity. Such a pool cannot
+    be measured, and gets the worst score of this weigher, as in Cinder.
     """
     return placement.left_gb(pool)
 

@@ -138,7 +138,7 @@ class KeptBackend:
                             writes)
 
     def disk_errors(self, volume: records.Volume) -> contextlib.AbstractContextManager[None]:
-        """Return a context that translates errors of the volume's disk into backend errors."""
+        """Return a context manager that translates errors of the disk into backend errors."""
         return disks.translated(volume.size_gb)
 
     def delete(self, volume: records.Volume) -> None:

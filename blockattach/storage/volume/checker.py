@@ -39,7 +39,7 @@ class Checker:
         self.silent: dict[str, str] = {}
 
     def facts(self) -> observed.Facts:
-        """Return the present state of the targets and the rows.
+        """Return the current state of the targets and of the database.
 
         The targets are queried first. The intent of a grant is written to its row before the grant
         is made, so the rows that are read afterwards include it.

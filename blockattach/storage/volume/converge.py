@@ -254,7 +254,9 @@ class Converger:
                         attachment_lifecycle.FAILURES[row.state], row.volume_id, str(refusal))
 
     def _once_more(self, lease: lease.Lease, also: str | None = None) -> bool:
-        """Return True if the pair converged; a failed pair is retried by the next repair pass."""
+        """Converge a pair, and return True on success.
+
+        A failed pair is retried by the next repair pass."""
         try:
             self._act(lease, self._desired(lease, also))
             lease.check()

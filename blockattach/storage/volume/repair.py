@@ -88,7 +88,8 @@ class TargetTruth:
     def unexport_unused(self, volume_id: str) -> bool:
         """Remove the export of a volume, unless an attachment needs a grant.
 
-        :returns: True if the export was removed; False also if another process acts on the volume
+        :returns: True if the export was removed; False if an attachment needs a grant, or if
+            somebody else holds the lease on the volume
         :raises BackendUncertain: if the lease has expired, so that others may have acted
         """
         with self._leases.volume(volume_id, wait=False) as lease:

@@ -143,8 +143,8 @@ class Client:
             limits: Limits) -> bytes:
         """Send a call and return the body of the reply.
 
-        :raises NotReached: the call was not made, and will not be made
-        :raises NoAnswer: the call may have been made
+        :raises NotReached: the server has not executed the call, and will not execute it
+        :raises NoAnswer: the server may have executed the call
         """
         return self._send(wire.Request(topic, endpoint.authority, endpoint.instance,
                                        wire.Kind.CALL, limits.monitor, body), endpoint, limits)
@@ -249,7 +249,9 @@ def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
 
 
 def _content(request: wire.Request, answer: wire.Answer) -> bytes:
-    """Return the body of a reply with a valid proof.
+    """Return the body of a reply, or raise the error for its status.
+
+    The proof was checked already.
 
     :raises NotReached: the server has rejected the request
     :raises NoAnswer: the status is unexpected

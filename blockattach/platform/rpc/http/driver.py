@@ -85,7 +85,7 @@ class HttpListener(oslo_drivers.Listener):
 
 
 class HttpDriver(oslo_drivers.Driver):
-    """Driver of ``http://`` (see the docstring of the module).
+    """oslo.messaging driver that sends messages to their servers over HTTP, without a broker.
 
     :cvar without_broker: True, because no broker has to be reachable before a message is sent
     """

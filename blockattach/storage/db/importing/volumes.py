@@ -95,7 +95,7 @@ class Reader:
     def _checked(self, name: str, flaws: dict[str, list[report.Finding]],
                  owners: Mapping[str, Mapping[str, Any]] | None = None,
                  **of: list[str]) -> report.Rows:
-        """Return the valid rows of a table, and add the findings about others by volume.
+        """Return the valid rows of a table, and record the flaws of invalid rows by volume.
 
         :param owners: owners of the rows by id; None if the owners are volumes
         """

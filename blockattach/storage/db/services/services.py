@@ -106,7 +106,9 @@ def list_all(database: storage_db.Database, down_after: float, host: str | None 
 
 
 def all_up(database: storage_db.Database, binary: str, down_after: float) -> bool:
-    """Return True if every enabled service of a binary is up. Of a cluster, one member suffices.
+    """Return True if each backend has a service of the binary that is up or disabled.
+
+    The members of a cluster count as one backend.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     """

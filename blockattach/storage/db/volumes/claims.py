@@ -87,7 +87,7 @@ def withdraw(connection: sa.Connection, database: storage_db.Database, row: Any)
 
 def leave(connection: sa.Connection, database: storage_db.Database, volume_id: str,
           pool: str) -> None:
-    """Schedule the removal of data of a volume that may remain on a pool."""
+    """Schedule the removal of data that a volume may have left on a pool."""
     work.replace(connection, database, work.remains(volume_id, pool), work.PASSED,
                  records.host_of(pool))
 

@@ -1,4 +1,4 @@
-"""Queries for manage operations, by the names of existing storage on backends."""
+"""Database queries for managing existing logical volumes and files."""
 import uuid
 from collections.abc import Collection
 

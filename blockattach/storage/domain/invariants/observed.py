@@ -151,7 +151,8 @@ class TargetFact:
 class WorkFact:
     """Operation in progress.
 
-    :ivar verb: the operation; for an attachment, whose own row records the operation, its state
+    :ivar verb: name of the operation. For an attachment its state, because its own row records
+        the operation
     :ivar overdue: seconds since the deadline in database time
     """
 

@@ -54,7 +54,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create an attachment. With a connector, also connect the host."""
+    """Create an attachment. If a connector is given, also grant access to its host."""
     wish = call.body['attachment']
     expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
                                        wish.get('instance_uuid'), wish.get('connector'))
