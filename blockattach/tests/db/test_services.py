@@ -234,3 +234,6 @@ class RemoveTest(ServiceCase):
         self.silence(services.list_all(self.db, DOWN_AFTER, 'two@b')[0], DOWN_AFTER + 1)
         self.assertEqual(['c@b'], services.silent(self.db, binaries.VOLUME, DOWN_AFTER))
         self.assertFalse(services.all_up(self.db, binaries.VOLUME, DOWN_AFTER))
+        for host, are_all_up in (('one@b', False), ('two@b', True)):
+            services.set_disabled(self.db, binaries.VOLUME, host, True, None)
+            self.assertEqual(are_all_up, services.all_up(self.db, binaries.VOLUME, DOWN_AFTER))

@@ -106,16 +106,17 @@ def list_all(database: storage_db.Database, down_after: float, host: str | None 
 
 
 def all_up(database: storage_db.Database, binary: str, down_after: float) -> bool:
-    """Return True if each backend has a service of the binary that is up or disabled.
+    """Return True if each backend has a service of the binary that is up, or only disabled ones.
 
     The members of a cluster count as one backend.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     """
-    up: dict[str, bool] = {}
-    for one in list_all(database, down_after, binary=binary):
-        up[one.backend] = up.get(one.backend, False) or one.up or one.disabled
-    return all(up.values())
+    backends: dict[str, list[records.Service]] = {}
+    for service in list_all(database, down_after, binary=binary):
+        backends.setdefault(service.backend, []).append(service)
+    return all(any(service.up for service in members)
+               or all(service.disabled for service in members) for members in backends.values())
 
 
 def silent(database: storage_db.Database, binary: str, down_after: float) -> list[str]:
