@@ -250,7 +250,7 @@ class Conductor(interface.ConductorInterface):
         except Exception as exc:
             LOG.warning('Failed to release the second attachments of a server%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
-        self._end([execution], {'vm_state': _V.ERROR.value}, _reason(reason))
+        self._end([execution], {'vm_state': _V.ERROR.value}, _reason(execution.act, reason))
         return True
 
     def _build(self, host: str | None, acts: Sequence[records.Act],
@@ -269,7 +269,7 @@ class Conductor(interface.ConductorInterface):
                 LOG.warning('Failed to build server%s', log.fields(
                     server_id=act.server_id, reason=exc), exc_info=(
                         None if errors.is_known(exc) else exc))
-                self._guarded(act, caller, functools.partial(self._undo, reason=_reason(exc)))
+                self._guarded(act, caller, functools.partial(self._undo, reason=_reason(act, exc)))
 
     def _do(self, execution: work.Work, plan: work.Plan) -> None:
         self._notify(execution, notices.START)
@@ -296,7 +296,8 @@ class Conductor(interface.ConductorInterface):
                 if not _is_refused(execution, exc):
                     raise
                 # Undo the remaining steps all the same.
-                reason, failed = _reason(exc), {**plan.failed, 'vm_state': _V.ERROR.value}
+                reason = _reason(execution.act, exc)
+                failed = {**plan.failed, 'vm_state': _V.ERROR.value}
         if failed is not plan.failed:
             connections.release_unused(execution)
         self._end([execution], failed, reason)
@@ -310,7 +311,7 @@ class Conductor(interface.ConductorInterface):
                 raise
             plan.refused(exc)
             connections.release_unused(execution)
-            self._end([execution], {}, _reason(exc))
+            self._end([execution], {}, _reason(execution.act, exc))
             return
         if lifecycle.VERBS[execution.act.verb].becomes is _V.DELETED:
             self._notify(execution, notices.END)
@@ -330,7 +331,7 @@ class Conductor(interface.ConductorInterface):
                                       execution.server, execution.devices, fault)
 
     def _fail(self, execution: work.Work, plan: work.Plan, reason: BaseException) -> None:
-        self._end([execution], plan.failed, _reason(reason))
+        self._end([execution], plan.failed, _reason(execution.act, reason))
 
     def _end(self, executions: Sequence[work.Work], values: Mapping[str, Any],
              fault: str | None) -> None:
@@ -389,11 +390,12 @@ def _is_defect(exc: BaseException) -> bool:
     return errors.is_defect(exc) or isinstance(exc, errors.HostDefect)
 
 
-def _reason(exc: BaseException) -> str:
+def _reason(act: records.Act, exc: BaseException) -> str:
     """Return the text that clients see for a failure."""
     if not errors.is_defect(exc):
         return str(exc)
-    LOG.error('Failed to complete server action because of a programming error', exc_info=exc)
+    LOG.error('Failed to complete server action because of a programming error%s', log.fields(
+        server_id=act.server_id, work=act.verb), exc_info=exc)
     return (f'the action failed because of a programming error ({type(exc).__name__}). The '
             'traceback is in the log of the compute API')
 

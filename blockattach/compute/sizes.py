@@ -63,8 +63,9 @@ class Sizes:
                             log.fields(host=host, reason=exc))
                 return
             except errors.BlockattachError as exc:
-                LOG.warning('Failed to notify guest of volume size, will apply at next start%s',
-                            log.fields(server_id=server_id, volume_id=volume_id, reason=exc))
+                LOG.warning('Failed to notify guest of new volume size, guest will see it after '
+                            'its next start%s', log.fields(
+                                server_id=server_id, volume_id=volume_id, reason=exc))
             except Exception:
-                LOG.exception('Failed to notify guest of volume size%s', log.fields(
+                LOG.exception('Failed to notify guest of new volume size%s', log.fields(
                     server_id=server_id, volume_id=volume_id))

@@ -64,10 +64,10 @@ class Periodic:
                 self._act()
             except errors.BlockattachError as exc:
                 # Usually the database or the broker is unreachable.
-                LOG.warning('Periodic task failed, will retry: %s%s', exc,
-                            log.fields(task=self._name))
+                LOG.warning('Failed to run periodic task, will retry%s',
+                            log.fields(task=self._name, reason=exc))
             except Exception:
-                LOG.exception('Periodic task failed with an unexpected error, will retry%s',
+                LOG.exception('Failed to run periodic task, will retry%s',
                               log.fields(task=self._name))
             if self._clock.wait(self._wake, self._seconds):
                 self._wake.clear()

@@ -270,9 +270,10 @@ class Database:
         except (oslo_db_exception.DBError, sa.exc.SQLAlchemyError) as exc:
             LOG.error('Failed to determine the outcome of a commit', exc_info=exc)
             raise errors.OutcomeUnknown() from lost
-        LOG.warning('Lost the database connection during a commit: %s',
-                    'transaction committed' if is_stored
-                    else 'transaction not committed, retrying')
+        if is_stored:
+            LOG.warning('Lost the database connection during commit, transaction was committed')
+        else:
+            LOG.warning('Lost the database connection during commit, retrying transaction')
         return is_stored
 
     def rest(self, seconds: float) -> None:

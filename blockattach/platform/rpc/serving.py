@@ -107,9 +107,9 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
             act.noted.about({'code': error.code})
             if answered:
                 raise contract.portable(error) from error
-            LOG.warning('Failed to handle message: %s%s', error, fields(method=name))
+            LOG.warning('Failed to handle message%s', fields(method=name, reason=error))
         except Exception as error:
-            LOG.exception('Failed to handle message: unexpected error%s', fields(method=name))
+            LOG.exception('Failed to handle message%s', fields(method=name))
             if answered:
                 raise contract.unforeseen(name, topic, type(error).__name__) from error
         finally:
@@ -207,7 +207,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
         # oslo.messaging would log a traceback for a message that is malformed or from another
         # release, as if this process had failed.
         except _REFUSED as error:
-            LOG.warning('Rejecting message: %s', error)
+            LOG.warning('Rejecting message%s', fields(reason=error))
             raise dispatcher.ExpectedException from error
 
 
@@ -284,7 +284,7 @@ class Heartbeats:
             message.heartbeat()
         except Exception as error:
             # Errors of the drivers and of the libraries below have no common base class.
-            LOG.info('Failed to send heartbeat to a caller: %s', error)
+            LOG.info('Failed to send heartbeat to a caller%s', fields(reason=error))
             self.end(message)
 
 
@@ -366,7 +366,7 @@ class RpcServer(rpc_server.RPCServer):
                 consumer.cancel(tag)
         except Exception as error:
             # Errors of the driver, kombu and amqp have no common base class.
-            LOG.warning('Failed to cancel RabbitMQ consumer: %s', error)
+            LOG.warning('Failed to cancel RabbitMQ consumer%s', fields(reason=error))
         while taken := listener.poll():
             self._on_incoming(taken)
 
@@ -420,4 +420,4 @@ class Server:
             except Exception as error:
                 # All work is done. A broker that is down finds the queues without a consumer when
                 # it is back.
-                LOG.warning('Failed to close the queues of a server: %s', error)
+                LOG.warning('Failed to close the queues of a server%s', fields(reason=error))

@@ -155,7 +155,7 @@ class PoolChooser:
                 facts = dataclasses.replace(
                     facts, server_host=self._host_of(server_id, facts.volume['project_id']))
             except errors.ServerHostUnknown as error:
-                LOG.warning('Failed to find host of server in scheduler hint%s', log.fields(
+                LOG.warning('Failed to get host of server named in scheduler hint%s', log.fields(
                     volume_id=request.volume_id, server_id=server_id, reason=error))
                 facts = dataclasses.replace(facts, server_lost=str(error))
         return dataclasses.replace(request, facts=facts)

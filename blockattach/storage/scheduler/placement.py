@@ -84,8 +84,8 @@ class Placement:
                                    verb.message)
             work_ends.refuse(self._database, name, volume_id, generation)
         except (errors.StaleGeneration, errors.VolumeNotFound) as gone_on:
-            log.step(LOG, 'Volume changed concurrently, skipping placement', volume_id=volume_id,
-                     reason=gone_on)
+            log.step(LOG, 'Volume changed concurrently, ignoring failed placement',
+                     volume_id=volume_id, reason=gone_on)
             return
         LOG.warning('Failed to place volume%s', log.fields(
             volume_id=volume_id, size_gb=volume.size_gb,

@@ -175,7 +175,8 @@ class Runner:
             if isinstance(result, records.Claim):
                 more = result
         except verbs.Left as exc:
-            LOG.info('Work left to the next process%s', _fields(claim, reason=exc))
+            LOG.info('Work interrupted by shutdown, will resume later%s',
+                     _fields(claim, reason=exc))
         except Exception as exc:
             LOG.error('Failed to finish work, resuming at the deadline%s',
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))

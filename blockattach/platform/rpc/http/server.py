@@ -164,7 +164,10 @@ class Server:
                          daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        peer: str | None = None
         try:
+            host, port = connection.getpeername()[:2]
+            peer = f'{host}:{port}'
             # A reply is sent in one piece, so Nagle's algorithm would only delay it.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if isinstance(connection, ssl.SSLSocket):
@@ -173,9 +176,9 @@ class Server:
             while self._serve_next(connection):
                 pass
         except OSError as error:
-            LOG.debug('Lost a connection%s', fields(reason=error))
+            LOG.debug('RPC connection lost%s', fields(peer=peer, reason=error))
         except Exception:
-            LOG.exception('Failed to serve connection: unexpected error')
+            LOG.exception('Failed to serve RPC connection%s', fields(peer=peer))
         finally:
             with self._lock:
                 self._connections.pop(connection, None)
@@ -187,8 +190,10 @@ class Server:
             received = self._read(connection)
         except (wire.Malformed, trust.Untrusted) as error:
             proved = not isinstance(error, trust.Untrusted)
-            LOG.warning('Rejecting request: %s%s', 'malformed' if proved else 'unauthenticated',
-                        fields(reason=error))
+            if proved:
+                LOG.warning('Rejecting request, malformed%s', fields(reason=error))
+            else:
+                LOG.warning('Rejecting request, unauthenticated%s', fields(reason=error))
             self._leave(connection, wire.answer(400 if proved else 401, closes=True))
             return False
         if received is None or not self._set(connection, _State.WORKS):
@@ -267,11 +272,11 @@ class Server:
             trust.check_topic(key, request.topic)
             message = incoming.HttpIncomingMessage(request, reply)
         except trust.Forbidden as error:
-            LOG.warning('Rejecting request: %s', error)
+            LOG.warning('Rejecting request, forbidden%s', fields(reason=error))
             reply.end(403)
             return
         except wire.Malformed as error:
-            LOG.warning('Rejecting request: malformed%s', fields(reason=error))
+            LOG.warning('Rejecting request, malformed%s', fields(reason=error))
             reply.end(400)
             return
         with self._lock:

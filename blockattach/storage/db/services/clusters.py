@@ -70,7 +70,7 @@ def set_disabled(database: storage_db.Database, name: str, binary: str, disabled
             updated_at=database.clock.utcnow()))
         if not done.rowcount:
             raise errors.ClusterNotFound(id=name)
-    log.step(LOG, 'Cluster status changed', binary=binary, host=name, disabled=disabled)
+    log.step(LOG, 'Cluster status changed', binary=binary, cluster=name, disabled=disabled)
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:

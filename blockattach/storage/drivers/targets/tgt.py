@@ -177,12 +177,14 @@ class TgtTarget(base.ExportTarget):
             if any(not connection.is_same_node(name, grant.initiator)
                    for name in present.initiators):
                 raise errors.BackendRefused(reason=f'{name} is held by another initiator')
-            if _as_promised(present, export, grant):
+            differences = _differences(present, export, grant)
+            if not differences:
                 _add_names(client, present.tid, grant)
                 self._set_mode(client, present, grant.mode)
                 return
-            LOG.warning('Rebuilding target, unexpected state%s',
-                        log.fields(volume_id=grant.volume_id, initiator=grant.initiator))
+            LOG.warning('Rebuilding target, configuration differs from grant%s', log.fields(
+                volume_id=grant.volume_id, initiator=grant.initiator, target=present.name,
+                reason=', '.join(differences)))
             self._remove(client, present, targets)
         try:
             number = next((one for one in _numbers(name) if _is_added(client, one, name)), None)
@@ -383,22 +385,26 @@ def _flag(mode: connection.AccessMode) -> str:
     return '1' if mode is connection.AccessMode.RO else '0'
 
 
-def _as_promised(target: tgt_socket.Target, export: connection.Export,
-                 grant: connection.Grant) -> bool:
-    """Return True if a target is complete, regardless of its mode and of the forms of the name.
+def _differences(target: tgt_socket.Target, export: connection.Export,
+                 grant: connection.Grant) -> list[str]:
+    """Return the parts of a target that differ from its grant, except the mode and name forms.
 
     A target in use by a session may still have its old size.
     """
     if len(target.luns) != 1:
-        return False
+        return ['number of logical units']
     lun = target.luns[0]
     size_mb = round(units.gib_to_bytes(export.size_gb) / 10 ** 6)
-    return (target.ready
-            and _nodes(target.initiators) == _nodes([grant.initiator])
-            and target.accounts == (grant.credential.username,)
-            and lun.number == _LUN and lun.path == export.device and lun.thin
-            and lun.serial == export.volume_id.replace('-', '')
-            and (bool(target.sessions) or abs(lun.size_mb - size_mb) <= 1))
+    same = {
+        'ready state': target.ready,
+        'initiators': _nodes(target.initiators) == _nodes([grant.initiator]),
+        'accounts': target.accounts == (grant.credential.username,),
+        'LUN': lun.number == _LUN,
+        'device': lun.path == export.device,
+        'thin provisioning': lun.thin,
+        'serial number': lun.serial == export.volume_id.replace('-', ''),
+        'size': bool(target.sessions) or abs(lun.size_mb - size_mb) <= 1}
+    return [part for part, is_same in same.items() if not is_same]
 
 
 def _is_shared(target: tgt_socket.Target, export: connection.Export,
