@@ -22,6 +22,7 @@ _rows = models.attachments
 _grants = models.grants
 _volumes = models.volumes
 _LIVE_VOLUMES = models.live(_volumes)
+# The databases limit the number of values in a statement.
 _SLICE = 1000
 _TRANSITIONAL = tuple(state.value for state in attachment_lifecycle.TRANSITIONAL)
 
@@ -126,8 +127,7 @@ def shared_connections(database: storage_db.Database,
     """Return the (volume, initiator) pair of each attachment that has a connector.
 
     The other attachments of a pair, which share its connection, are sorted by age, oldest first.
-    One query suffices for a page of a list. More ids are split into several queries, because the
-    databases limit the number of values in a statement.
+    One query suffices for a page of a list.
 
     :returns: pairs by attachment id
     """
@@ -202,11 +202,12 @@ def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | No
 
     :param host: ``host@backend``
     :param owner: at the start of a process, its process instance; attachments without a deadline
-        are then returned as well. No index finds these, so they are left out later
+        are then returned as well
     :param shared: ignored; present because `interrupted` is called in the same way
     """
     due: sa.ColumnElement[bool] = _rows.c.deadline < clock.now()
     if owner is not None:
+        # Only at the start, because no index finds attachments without a deadline.
         due = sa.or_(due, _rows.c.deadline.is_(None))
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(
@@ -241,11 +242,6 @@ def at_work(database: storage_db.Database, host: str) -> set[tuple[str, str]]:
 
 
 def _on(host: str, *columns: sa.ColumnElement) -> sa.Select:
-    """Return a query for the live attachments of the volumes of a backend.
-
-    :param host: ``host@backend``
-    :param columns: columns to select; the whole row if none are given
-    """
     return sa.select(*(columns or [_rows])).join(
         _volumes, _volumes.c.id == _rows.c.volume_id).where(pairs.LIVE, services.on_host(host))
 
@@ -266,7 +262,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 
 def _listed(filters: Filters) -> sa.ColumnElement[bool]:
-    """Return the condition for attachments that a list may show to the project of the filters."""
+    # A legacy reservation is no attachment in Cinder, which only sets the status of the volume.
     listed = sa.and_(pairs.LIVE, _rows.c.legacy_reservation == sa.false())
     if filters.project_id is None:
         return listed

@@ -141,11 +141,13 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
     volume = old.volume
     assert volume is not None
     target = attachment_lifecycle.next_state(old.state, event, old.previous_state)
+    # A host may be connected. Only the disconnect revokes its access at the target.
     if event is _Event.RELEASE and old.initiator is not None:
         raise errors.InvalidTransition(state=old.state.value, event=event.value,
                                        allowed=_Event.DISCONNECT.value)
     values = _values(volume, old, event, target, facts, now)
-    # A detach that starts takes back one announced detach, if there is any.
+    # A detach that starts takes back one announced detach. There may be none, because a client can
+    # delete an attachment without os-begin_detaching.
     leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
     return _change(
         volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
@@ -194,14 +196,13 @@ def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | N
             reads_others: bool, event: dict[str, Any]) -> Change:
     """Return the change of an attachment, completed by the columns that its volume gets.
 
-    :param values: columns that the attachment gets
     :param before: former rank of the attachment; None for a new attachment
     :param announced: number of announced detaches of the volume from now on
     :param metadata: further columns of the volume
-    :param reads_others: True if ``values`` depend on other attachments. The columns of the volume
-        may depend on other attachments as well
-    :param event: columns of the event in the history
+    :param reads_others: True if ``values`` depend on other attachments
     """
+    # The other attachments matter only if this one was the lowest and its rank rises. Otherwise
+    # the summary in the volume suffices, and changes that leave the summary alone do not conflict.
     lowest_before, after = volume.lowest_rank, values['rank']
     not_the_lowest = (lowest_before is not None and before is not None
                       and before > lowest_before)
@@ -223,10 +224,6 @@ def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | N
 
 def _event(after: Mapping[str, Any], event: str, old_state: _State | None, caller: Caller,
            reason: str | None = None) -> dict[str, Any]:
-    """Return the columns of an event in the history.
-
-    :param after: columns of the attachment after the event
-    """
     return {
         **{name: after.get(name) for name in _OF_EVENT},
         'event': event, 'old_state': old_state.value if old_state else None,
@@ -242,25 +239,18 @@ def _initial_state(wish: Wish) -> _State:
 
 
 def _metadata_of_attach(volume: records.VolumeFacts, attached: Attached | None) -> dict[str, Any]:
-    """Return the columns of a volume that os-attach sets, empty for other requests.
-
-    They are the mode of os-attach and the read-only flag, which is set to False if it was never
-    set.
-    """
     if attached is None:
         return {}
+    # Like Cinder, os-attach also sets the read-only flag to False if it was never set.
     return {'attached_mode': attached.mode.value, 'readonly': bool(volume.readonly)}
 
 
 def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
                       facts: Facts) -> dict[str, Any]:
-    """Return the columns of a volume that depend on the mode of os-attach.
-
-    As in Cinder, the mode is removed with the next attachment that ends. Neither a legacy
-    reservation nor a new attachment whose connect was refused counts as one.
-    """
     if event is _Event.ATTACH:
         return _metadata_of_attach(volume, facts.attached)
+    # As in Cinder, the mode of os-attach is removed with the next attachment that ends. Neither a
+    # legacy reservation nor a new attachment whose connect was refused counts as one.
     ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.legacy_reservation
     return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
 
@@ -286,7 +276,6 @@ def _connected_values(connection: Mapping[str, Any] | None,
 
 def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event, target: _State,
             facts: Facts, now: datetime.datetime) -> dict[str, Any]:
-    """Return the columns of an attachment that an event writes."""
     lease = None
     if target in attachment_lifecycle.TRANSITIONAL and facts.lease_seconds is not None:
         lease = _lease_values(volume, facts.lease_seconds)
@@ -294,6 +283,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
     if event is _Event.CONNECT:
         assert facts.connector is not None
         values |= _connector_values(volume, facts.connector, old.mode)
+        # A connect that is repeated keeps the connector from before the first one, to which a
+        # refusal returns.
         if old.state is not _State.CONNECTING:
             values |= {'previous_connector': rows.to_json(old.connector or _legacy_location(old)),
                        'previous_initiator': old.initiator, 'previous_mode': old.mode}
@@ -318,10 +309,7 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
 
 
 def _restored(old: records.Attachment) -> dict[str, Any]:
-    """Return the columns that restore the connector before the refused one.
-
-    An attachment of os-attach has no connector; its host and mountpoint are restored.
-    """
+    # An attachment of os-attach had no connector. `_legacy_location` stored its location instead.
     before = old.previous_connector
     return {
         'connector': rows.to_json(before) if old.previous_initiator else None,
@@ -386,15 +374,14 @@ def _legacy_location(row: records.Attachment) -> dict[str, Any] | None:
 
 
 def _location_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the columns for the host and the mountpoint of a connector.
-
-    A host may send any JSON value in its connector. The columns hold text of limited length.
-    """
     if connector is None:
         return {'host': None, 'mountpoint': None}
+    # A host may send any JSON value. The columns hold text of limited length, and PostgreSQL
+    # refuses the character NUL in a text.
     host, mountpoint = (
         value.replace('\0', '')[:rows.TEXT_LENGTH] if isinstance(value, str) else None
         for value in (connector.get('host'), connector.get('mountpoint')))
+    # Cinder stores 'na' if the connector names no mountpoint.
     return {'host': host or None, 'mountpoint': mountpoint or 'na'}
 
 

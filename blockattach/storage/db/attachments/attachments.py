@@ -162,11 +162,8 @@ def move(database: storage_db.Database, volume_id: str, attachment_id: str, even
 
 def _retry(expected: _Expected | None,
            act: Callable[[_Expected | None, bool], _Done]) -> _Done:
-    """Call ``act`` until there is no conflict.
-
-    The first call gets the precondition that was read before. The second call reads again. All
-    later calls lock the volume before they read.
-    """
+    # The first call gets the precondition that was read before. The second call reads again. All
+    # later calls lock the volume before they read.
     for tried in itertools.count():
         lock = tried >= _TRIES
         try:
@@ -174,7 +171,8 @@ def _retry(expected: _Expected | None,
         except _Conflict:
             expected = None
         except db_exception.DBDuplicateEntry:
-            # Another transaction has taken the slot, or the alias of the grant.
+            # Another transaction has taken the slot, or the alias of the grant, which none can
+            # under the lock.
             if lock:
                 raise
             expected = None
@@ -203,6 +201,8 @@ def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
+        # Before the transaction, unless the volume is locked, because the limits may come from
+        # Keystone.
         limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
                                           read.class_limit)
         if not lock:
@@ -228,8 +228,11 @@ def _insert(connection: sa.Connection, database: storage_db.Database, read: pair
         if lock:
             sealed, taken = grants.look(connection, read.volume.id, initiator)
         elif initiator == read.initiator:
+            # Aliases other than '' are not part of the precondition. The unique constraint
+            # refuses one that is taken, and `_retry` decides again.
             sealed, taken = read.credential, {''} if read.granted else set()
         else:
+            # The precondition was read for another initiator and tells nothing about this grant.
             raise _Conflict
         if sealed is None:
             made = grants.new(database, read.volume.id, initiator, taken)
@@ -266,9 +269,12 @@ def _move(database: storage_db.Database, volume_id: str, attachment_id: str, eve
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
+        # `happened` compares these values after a lost commit.
         values |= change.values
         new = rows.attachment_with(old, change.values)
         writing = _plan(database, event, old, new, change)
+        # Sent by itself only if nothing is read between the writes and the commit. A new grant
+        # is such a case: its sealing key is checked after the insertion.
         if writing.is_one and database.takes_as_one and not lock and within is None:
             if not database.change(happened, _first(writing, old, change), *writing.also):
                 raise _Conflict
@@ -283,7 +289,6 @@ def _move(database: storage_db.Database, volume_id: str, attachment_id: str, eve
 
 def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
           new: records.Attachment, change: attachment_values.Change) -> _Writing:
-    """Return the writes of a state change, as far as they follow from the precondition."""
     made, also = None, []
     unneeded = _needed_by(old) - _needed_by(new)
     initiator = new.initiator if event is _Event.CONNECT and (
@@ -312,6 +317,8 @@ def _write(connection: sa.Connection, database: storage_db.Database, old: record
     :returns: the new attachment, with the credential of its connection
     :raises _Conflict: the precondition no longer holds
     """
+    # SQLite cannot change two tables in one statement. Its writers exclude each other, so two
+    # statements conflict no more than one.
     if writing.of_volume and connection.dialect.name == 'sqlite':
         assert old.volume is not None
         done = (statements.together(connection, _counting(old.volume, change)) > 0
@@ -333,7 +340,6 @@ def _write(connection: sa.Connection, database: storage_db.Database, old: record
 
 def _recording(database: storage_db.Database, change: attachment_values.Change,
                ) -> list[statements.Step]:
-    """Return the steps that record the change in the history, if a history is configured."""
     return [statements.inserting(models.attachment_events, change.event)
             ] if database.history_days else []
 
@@ -371,18 +377,14 @@ def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any])
 
 
 def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> statements.Step:
-    """Return the step that increments the change counter of a volume and updates the volume.
-
-    The step changes nothing if there is a conflict. It is the first statement of the transaction
-    and locks the volume.
-    """
+    # First statement of the transaction, so that it locks the volume before any attachment. It
+    # changes nothing if there is a conflict.
     return statements.Step(
         _volume_update(change.reads_others, statements.shape(change.of_volume)),
         statements.values_of(change.of_volume, _VOLUME) | _expected(expected))
 
 
 def _changing(old: records.Attachment, change: attachment_values.Change) -> statements.Step:
-    """Return the step that updates only the attachment, unless it has changed since the read."""
     return statements.updating(_rows, _as_read(old, _SAME_ROW), change.values)
 
 
@@ -390,9 +392,10 @@ def _first(writing: _Writing, old: records.Attachment,
            change: attachment_values.Change) -> statements.Step:
     """Return the step that updates the attachment, and its volume if the volume changes.
 
-    The step changes nothing if either of them has changed since the read. The number of changed
-    rows is only tested for zero, because MariaDB counts the rows of both tables.
+    The step changes nothing if either of them has changed since the read.
     """
+    # Callers test the number of changed rows only for zero, because MariaDB counts the rows of
+    # both tables.
     if not writing.of_volume:
         return _changing(old, change)
     assert old.volume is not None
@@ -424,6 +427,7 @@ def _counted(reads_others: bool, shape: statements.Shape, *which: sa.ColumnEleme
     return _volumes.update().where(
         *(_volumes.c[name] == statements.column_value(_volumes.c[name], _EXPECTED)
           for name in same),
+        # The statement is compiled once for all values, so a NULL cannot become IS NULL.
         *(_volumes.c[name].is_not_distinct_from(
             statements.column_value(_volumes.c[name], _EXPECTED)) for name in _SAME_OR_NULL),
         *which,
@@ -443,6 +447,7 @@ def _pair_update(reads_others: bool, of_volume: statements.Shape,
         same = [_rows.c[name] == statements.column_value(_rows.c[name], _EXPECTED_ROW)
                 for name in _SAME_ROW]
         values = statements.values(_rows, of_row, _ROW)
+        # MariaDB updates two tables in one statement, PostgreSQL only by a WITH.
         if dialect.name == 'mysql':
             return _counted(reads_others, of_volume, *same, _rows.c.volume_id == _volumes.c.id,
                             also=values)

@@ -74,11 +74,8 @@ def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]
 
 @storage_db.retried
 def _lapse(database: storage_db.Database, volume_id: str, seconds: float) -> bool:
-    """Take back the announced detaches of a volume.
-
-    :returns: False if the volume has no old announcement any more
-    """
     with database.writer() as connection:
+        # Checked again under the lock: another detach may have been announced since the query.
         row = connection.execute(_volumes.select().where(
             _volumes.c.id == volume_id, volume_rows.LIVE, _is_old(seconds),
         ).with_for_update()).one_or_none()

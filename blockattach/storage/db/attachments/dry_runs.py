@@ -23,6 +23,7 @@ def reserve(database: storage_db.Database, wish: attachment_values.Wish) -> reco
     change = attachment_values.insert_values(read, wish, 0, database.clock.utcnow(), NO_ID)
     limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
                                       read.class_limit)
+    # A write transaction, because `quotas.check` may lock the project.
     with database.writer() as connection:
         quotas.check(connection, database, limits, domain_quotas.attachment())
     return rows.made_attachment(change.values)

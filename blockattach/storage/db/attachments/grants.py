@@ -40,6 +40,7 @@ _DROP_SOLE = statements.Statement(
     lambda dialect: _grant_of_pair(), after=lambda source: _grant_of_pair().where(
         sa.exists().select_from(source)))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
+# The databases limit the number of values in a statement.
 _SLICE = 500
 
 
@@ -193,15 +194,12 @@ def opened(database: storage_db.Database,
 
 def wanted(database: storage_db.Database,
            volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
-    """Return the desired grants of volumes, each with the widest mode of its attachments.
-
-    The ids are split into several queries, because the databases limit the number of values in a
-    statement.
-    """
+    """Return the desired grants of volumes, each with the widest mode of its attachments."""
     ids = sorted(set(volume_ids))
     found: dict[tuple[str, str], list[Any]] = {}
     with database.reader() as connection:
         for start in range(0, len(ids), _SLICE):
+            # Two queries, so that each can use the index of its column.
             for name in (_rows.c.initiator, _rows.c.previous_initiator):
                 for row in connection.execute(
                         sa.select(_grants, _rows.c.mode, _rows.c.connector,
@@ -298,12 +296,6 @@ _ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(
 def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: sa.Row[Any],
            modes: Iterable[str | None],
            connectors: Iterable[Mapping[str, Any] | None]) -> connections.Grant:
-    """Return the grant that the target should have for an initiator.
-
-    :param row: row with the columns of the grant
-    :param modes: access modes of the attachments of the pair
-    :param connectors: present and previous connectors of these attachments
-    """
     is_adopted = bool(row.adopted)
     return connections.Grant(
         volume_id=volume_id, initiator=initiator, alias=row.alias, adopted=is_adopted,
@@ -316,9 +308,7 @@ def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: s
 
 
 def _aliases(initiator: str) -> tuple[str, ...]:
-    """Return the aliases that the grant of an initiator may have, in order of preference.
-
-    The last alias contains so much of the digest that no other grant has it.
-    """
+    """Return the aliases that the grant of an initiator may have, in order of preference."""
+    # The last alias contains so much of the digest that no other grant has it. All fit the column.
     digest = hashlib.sha256(initiator.encode()).hexdigest()
     return '', f'-{digest[:8]}', f'-{digest[:16]}', f'-{digest[:30]}'

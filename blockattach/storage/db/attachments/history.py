@@ -95,11 +95,14 @@ def number(database: storage_db.Database) -> int:
     :returns: number of events that got a position. The number may be 0 although there are events
         without a position, if another process assigns positions at the same moment
     """
+    # Read first, so that a pass without new events opens no write transaction.
     if not _NOT_NUMBERED.first(database):
         return 0
     try:
         return _number(database)
     except db_exception.DBDuplicateEntry:
+        # Another process has assigned the same positions. The next call finds the events that it
+        # has left.
         return 0
 
 
@@ -134,5 +137,6 @@ def purge(database: storage_db.Database) -> int:
             if found:
                 connection.execute(_events.delete().where(_events.c.id.in_(found)))
         removed += len(found)
+        # A full part may contain the event that is kept.
         if len(found) < _PART - 1:
             return removed

@@ -65,6 +65,7 @@ def migrate(database: storage_db.Database, most: int) -> tuple[int, int]:
 @storage_db.retried
 def _migrate_volume(database: storage_db.Database, volume_id: str) -> tuple[int, int]:
     with database.writer() as connection:
+        # Volumes are locked before their attachments and grants.
         volume_rows.await_others(connection, volume_id)
         rows = connection.execute(sa.select(_rows.c.state, *_NAMES).where(
             _rows.c.volume_id == volume_id, pairs.LIVE)).all()
@@ -72,6 +73,7 @@ def _migrate_volume(database: storage_db.Database, volume_id: str) -> tuple[int,
             _grants.c.volume_id == volume_id)).all()
         stored = {*granted, *(name for row in rows for name in row[1:] if name is not None)}
         found = sum(any(map(_differs, row[1:])) for row in rows) + sum(map(_differs, granted))
+        # The volume service is working with the name that it has read.
         if any(row.state in _TRANSITIONAL for row in rows):
             return found, 0
         forms = collections.Counter(map(connections.canonical_name, stored))
@@ -91,7 +93,6 @@ def _migrate_volume(database: storage_db.Database, volume_id: str) -> tuple[int,
 
 
 def _rename(connection: sa.Connection, volume_id: str, name: str) -> int:
-    """Store a name in its canonical form, and return the number of updated rows."""
     new = connections.canonical_name(name)
     done = connection.execute(_grants.update().where(
         _grants.c.volume_id == volume_id, _grants.c.initiator == name).values(

@@ -75,6 +75,7 @@ def promote(database: storage_db.Database) -> str:
     if len(sealer.ring()) < 2:
         raise errors.ConfigurationError(
             reason='cannot promote a key: only one key exists. Run --prepare first')
+    # A second key on which credentials depend is not new: it waits for its removal by `finish`.
     if counts(database).get(last):
         raise errors.ConfigurationError(
             reason=f'cannot promote key {last}: credentials are already sealed with the key')
@@ -153,9 +154,9 @@ def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
 
 @storage_db.retried
 def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets.Sealed]]) -> int:
-    """Store resealed credentials whose rows are unchanged, and return their number."""
     done = 0
     with database.writer() as connection:
+        # Sorted, so that two processes that reseal at the same time lock the rows in one order.
         for row, sealed in sorted(rows, key=lambda pair: pair[0][:2]):
             done += connection.execute(_grants.update().where(
                 _grants.c.volume_id == row.volume_id, _grants.c.initiator == row.initiator,
@@ -217,6 +218,7 @@ def renew(database: storage_db.Database, pair: Lost) -> None:
     with database.writer() as connection:
         sealed = connection.execute(sa.select(_grants.c.sealed_password).where(
             *mine).with_for_update()).scalar_one_or_none()
+        # The grant may have ended, or the missing key may be back, since `lost` has read it.
         if sealed is None or database.sealer.key_of(sealed) is not None:
             return
         credential = connections.new_credential()

@@ -31,6 +31,7 @@ _volumes = models.volumes
 WHOLE = ''
 """Value in place of an initiator, for a lease on a whole volume."""
 _FORGOTTEN_SECONDS = 86400
+# Not zero, for the reason given at `blockattach.storage.db.work.PASSED`.
 _PASSED = -0.001
 
 
@@ -55,12 +56,13 @@ class Lease(NamedTuple):
 def take(database: storage_db.Database, lease: Lease, seconds: float) -> bool:
     """Acquire a lease, or renew a lease of the same service.
 
-    A free lease, the usual case, takes one statement. Leases of the other kind are not checked
-    here. The caller checks them afterwards by `is_excluded`.
+    Leases of the other kind are not checked here. The caller checks them afterwards by
+    `is_excluded`.
 
     :param seconds: time after which other processes may acquire the lease
     :returns: False if another process holds the lease
     """
+    # Insert first, because the lease is usually free and then takes one statement.
     try:
         with database.writer() as connection:
             connection.execute(_leases.insert().values(
@@ -133,6 +135,8 @@ def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | Non
 
     The column is NULL if there is no such lease.
     """
+    # There can be both leases for a moment. The descending order prefers that on the pair, because
+    # `WHOLE` is empty.
     return sa.select(_leases.c.owner).where(
         _leases.c.volume_id == _volumes.c.id, _on(initiator), _valid(),
     ).order_by(_leases.c.initiator.desc()).limit(1).correlate(_volumes).scalar_subquery()
@@ -160,6 +164,7 @@ def leave(database: storage_db.Database, host: str, owner: str) -> int:
             sa.select(_leases.c.volume_id, _leases.c.initiator).where(mine)).all()
         released = 0
         for pair in pairs:
+            # The deadline of an attachment protects the work of its owner, which ends now.
             released += connection.execute(_attachments.update().where(
                 _attachments.c.volume_id == pair.volume_id, models.live(_attachments),
                 sa.or_(_attachments.c.initiator == pair.initiator,

@@ -130,6 +130,7 @@ def facts(row: Any) -> records.VolumeFacts:
 
 def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
     """Lock the volume, then read the attachment as `read` does."""
+    # The attachments of a deleted volume must still be able to end.
     with contextlib.suppress(errors.VolumeNotFound):
         volume_rows.lock(connection, volume_id)
     return read(connection, attachment_id)
@@ -181,6 +182,8 @@ def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid
                         connector: Mapping[str, Any] | None) -> Precondition:
     """Lock the volume and its project, then read the precondition as `precondition` does."""
     volume = volume_rows.lock(connection, volume_id)
+    # Before the first plain read, after which MariaDB shows no commits of other transactions, so
+    # that `quotas.check_attachment` counts them.
     quotas.lock(connection, volume.project_id)
     return _precondition(connection, volume_id, instance_uuid, connector)
 

@@ -79,6 +79,8 @@ def take(database: storage_db.Database, row: records.Attachment, limits: Limits)
 def put_off(database: storage_db.Database, row: records.Attachment, limits: Limits,
             seconds: float) -> None:
     """Postpone the next check of an attachment that could not be decided on."""
+    # The wait exceeds its limit again after ``seconds``. A start later than now would extend the
+    # wait beyond the limit.
     with database.writer() as connection:
         connection.execute(_waits.update().where(*_of(row)).values(
             since=clock.now(min(seconds - limits[row.state], 0))))
@@ -105,18 +107,14 @@ def forget(database: storage_db.Database, limits: Limits, most: int) -> int:
 
 @storage_db.retried
 def _remove(database: storage_db.Database, attachment_ids: list[str], limits: Limits) -> int:
-    """Delete waits that have not restarted in the meantime, and return their number."""
     with database.writer() as connection:
+        # The condition keeps waits that have restarted since they were read.
         return connection.execute(_waits.delete().where(
             _waits.c.attachment_id.in_(attachment_ids), _shortest(limits))).rowcount
 
 
 @storage_db.retried
 def _begin(database: storage_db.Database, attachment_id: str, generation: int) -> bool:
-    """Record the start of a wait.
-
-    :returns: False if another process has recorded it, or an earlier attempt of this process
-    """
     # Insert first: on MariaDB, an update that matches no row would lock the gap into which other
     # processes insert.
     try:
@@ -125,6 +123,8 @@ def _begin(database: storage_db.Database, attachment_id: str, generation: int) -
                 attachment_id=attachment_id, generation=generation, since=clock.now()))
         return True
     except db_exception.DBDuplicateEntry:
+        # The wait of an earlier generation, or this one, recorded by another process or by an
+        # attempt of this process whose commit was not confirmed.
         with database.writer() as connection:
             return connection.execute(_waits.update().where(
                 _waits.c.attachment_id == attachment_id, _waits.c.generation < generation).values(
@@ -136,8 +136,5 @@ def _states(limits: Limits) -> list[str]:
 
 
 def _shortest(limits: Limits) -> sa.ColumnElement[bool]:
-    """Return the condition for waits beyond the shortest limit, which can use an index.
-
-    The limits of the states are additional conditions.
-    """
+    # One comparison, which uses the index. The limits of the states are additional conditions.
     return _waits.c.since <= clock.now(-min(limits.values()))
