@@ -93,6 +93,7 @@ def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bound
                 connection.rollback()
                 return None
     except db_exception.DBDuplicateEntry:
+        # Another process caches the same image on this backend.
         return None
     return claim
 
@@ -117,6 +118,7 @@ def hold(database: storage_db.Database, claim: records.Claim, volume: records.Vo
     if source_id is None:
         return None
     with database.writer(lambda again: _source_of(again, volume.id) == source_id) as connection:
+        # Locked before it is read again, because it may be deleted or changed in the meantime.
         volume_rows.await_others(connection, source_id)
         found = _entries(connection, *which, _cached.c.volume_id == source_id)
         if not found or not image_cache.is_usable(found[0], image, volume.size_gb):

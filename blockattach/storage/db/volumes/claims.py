@@ -44,6 +44,7 @@ def hold(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any]:
 
     :returns: columns of the volume
     """
+    # Without the condition of `_TAKE`: the data exist, whether or not the pool is full.
     _GIVE.change(connection, pool=pool, gb=-gb)
     return {'claimed_pool': pool, 'claimed_gb': gb}
 
@@ -55,6 +56,7 @@ def give_back(connection: sa.Connection, row: Any) -> dict[str, Any]:
     """
     if row.claimed_gb is None:
         return {}
+    # An extension claims its size for the quota before it claims a pool.
     if row.claimed_pool is not None:
         _GIVE.change(connection, pool=row.claimed_pool, gb=row.claimed_gb)
     return NONE

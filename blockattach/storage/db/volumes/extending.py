@@ -79,6 +79,7 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool: 
             volume_id, generation, claimed_pool=pool)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         if row.claimed_pool is not None:
+            # A repeated call. The space must not be claimed twice.
             return generation
         claimed = claims.take(connection, pool, gb)
         if claimed is None:

@@ -92,6 +92,7 @@ def claim(database: storage_db.Database, volume_id: str, generation: int) -> int
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         at_work = work.find(connection, 'volume', volume_id)
         if at_work is not None and at_work.host is not None:
+            # A repeated call. Another generation would take the work from the volume service.
             return generation
         volume_rows.move(connection, database, row, _Event.MANAGE_CLAIMED)
     return generation + 1
@@ -107,6 +108,7 @@ def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> N
     :raises QuotaExceeded, VolumeSizeExceedsLimit: the size exceeds a quota of the project
     :raises StaleGeneration: another process has continued the operation
     """
+    # Limits are read before the transaction, see `quotas`.
     volume = volume_queries.get_bare(database, held.resource_id)
     limits = quotas.limits(database, volume.project_id)
     with database.writer(lambda again: rows.holds(

@@ -79,6 +79,7 @@ def _is_unseen(connection: sa.Connection, row: Any, own: records.VolumeType,
     if now | {'volume_type_id': kind.id} != volume_types.columns_of(kind) \
             or own.encryption != kind.encryption:
         return False
+    # Hosts get the limits that they enforce only when they connect.
     consumers = connection.execute(sa.select(_specs.c.consumer).where(_specs.c.id.in_(
         {own.qos_specs_id, kind.qos_specs_id} - {None}))).scalars()
     return own.qos_specs_id == kind.qos_specs_id or all(

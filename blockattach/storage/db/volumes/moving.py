@@ -118,6 +118,7 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool: 
     with database.writer(volume_rows.stepped(
             volume_id, generation, claimed_pool=pool)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
+        # A second scheduler would claim space on a second pool.
         if row.claimed_pool is not None:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
         claimed = claims.take(connection, pool, row.size_gb)
@@ -209,6 +210,7 @@ def retyped(database: storage_db.Database, volume_id: str, generation: int) -> i
         mine = act(volume_id, 'retype', generation)
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         _, kind = _hold_type(connection, mine)
+        # A volume service that has accepted the work would move the volume nevertheless.
         work.end_unbegun(connection, mine)
         assert kind is not None
         _end(connection, database, row, **volume_types.columns_of(kind))
@@ -226,16 +228,14 @@ def act(volume_id: str, verb: str, generation: int, owner: str | None = None) ->
 
 def _hold_type(connection: sa.Connection, held: records.Claim,
                ) -> tuple[Mapping[str, Any], records.VolumeType | None]:
-    """Return the progress of the work, and the new type of the volume, which is locked.
-
-    The type is None for a migration.
-    """
+    """Return the progress of the work, and the new type, locked; None for a migration."""
     # A locking read: after a plain one, MariaDB would show the type as it was at that time.
     found = work.find(connection, held.noun, held.resource_id, locked=True)
     progress = {} if found is None else rows.from_json(found.progress)
     if 'type_id' not in progress:
         return progress, None
     volume_types.lock(connection, progress['type_id'])
+    # The pool was chosen by the specs that the type had at the request.
     kind = volume_types.read(connection, progress['type_id'])
     if (dict(kind.extra_specs), kind.encryption is not None) != (
             progress['specs'], progress['encrypted']):

@@ -128,10 +128,7 @@ def _named(hints: dict[str, Any]) -> set[str]:
 
 
 def _placed(connection: sa.Connection, project_id: str, ids: Iterable[str]) -> dict[str, str]:
-    """Return the pools of live volumes by id.
-
-    Volumes of other projects are left out, because a project must not learn their pools.
-    """
+    # Volumes of other projects are left out, because a project must not learn their pools.
     volume_ids = list(ids)
     if not volume_ids:
         return {}

@@ -42,6 +42,7 @@ def reset_status(database: storage_db.Database, volume: records.Judged,
     """
     with database.writer() as connection:
         row = volume_rows.lock_judged(connection, volume)
+        # Under the lock, because the status and the work may have changed since `reset_facts`.
         facts = _reset_facts(connection, row, requested)
         if reset_rule.decide(facts).outcome is not reset_rule.Outcome.ALLOWED:
             return facts
@@ -55,6 +56,7 @@ def reset_status(database: storage_db.Database, volume: records.Judged,
                     and row.detach_announced:
                 # The reset withdraws announced detaches, which will not take place.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
+                # `move` derives the status from the row, which must be the one just written.
                 row = volume_rows.lock_judged(connection, volume)
             volume_rows.move(connection, database, row, _Event.RESET, facts.own_status_then)
             work.end(connection, volumes.creation(row.id, row.generation))
@@ -71,6 +73,8 @@ def clear(database: storage_db.Database, volume_id: str, project_id: str) -> Non
     :param project_id: project for which the request was authorized
     """
     with database.writer() as connection:
+        # A volume that was deleted or transferred in the meantime is no error, because the forced
+        # detach itself has succeeded.
         row = volume_rows.await_others(connection, volume_id)
         if row is not None and row.project_id == project_id \
                 and row.own_status in volume_lifecycle.CLEARED_BY_FORCE \

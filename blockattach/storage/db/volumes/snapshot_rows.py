@@ -102,7 +102,6 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any, eve
     """Apply an event to a locked snapshot: change its status and increment its generation.
 
     :param chosen: see `snapshots.next_status`
-    :param values: further columns to write
     :returns: the new status
     :raises InvalidSnapshot: the status does not allow the event
     :raises RetryRequest: the row has changed since it was read
@@ -129,6 +128,7 @@ def claim(connection: sa.Connection, row: Any) -> None:
 
     :raises RetryRequest: the row has changed since it was read
     """
+    # An update, because a locking read does not block other nodes of a multi-writer database.
     rows.advance(connection, _rows, row)
 
 
@@ -202,6 +202,8 @@ def derive_work(connection: sa.Connection, database: storage_db.Database, volume
     """
     for row in _locked(connection, volume.id):
         verb = {_Status.CREATING: 'create', _Status.DELETING: 'delete'}.get(_Status(row.status))
+        # A status that was set by a request has no work, whatever it says. Snapshots of a volume
+        # that is being deleted are deleted by the work of the volume.
         if verb is None or row.status_reset or volume.own_status == _DELETING:
             work.end(connection, work_on(row.id, row.generation))
         elif work.find(connection, 'snapshot', row.id) is None:
@@ -237,5 +239,5 @@ def _of(volume_id: str) -> sa.Select[Any]:
 
 
 def _locked(connection: sa.Connection, volume_id: str) -> Sequence[sa.Row[Any]]:
-    """Lock the live snapshots of a volume, sorted by id to avoid deadlocks, and return them."""
+    # Sorted, so that transactions lock the snapshots in the same order.
     return connection.execute(_of(volume_id).order_by(_rows.c.id).with_for_update()).all()

@@ -67,6 +67,7 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
             raise errors.InvalidVolume(
                 reason=f'Volume {row.id} is being migrated. Retry when the migration has '
                        f'finished.')
+        # An update, so that a deletion of the source on another database node conflicts.
         volume_rows.claim(connection, row)
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:
@@ -78,6 +79,7 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
         rows.check_judged(found, source, errors.SnapshotNotFound(snapshot_id=source.snapshot_id))
         rows.advance(connection, _snapshots, found)
         now = _source_of(found)
+    # The request was checked against the former type.
     if now.volume_type_id != source.volume_type_id:
         raise errors.VolumeTypeChanged(volume_type_id=source.volume_type_id)
     sources.check(now, size_gb)

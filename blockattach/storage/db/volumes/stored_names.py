@@ -12,6 +12,7 @@ from blockattach.storage.domain import managing
 from blockattach.storage.domain import records
 
 _volumes = models.volumes
+# The databases limit the number of values in a statement.
 _AT_ONCE = 500
 
 
@@ -41,6 +42,7 @@ def live_ids(database: storage_db.Database, ids: Collection[str], noun: str) -> 
     :param noun: ``volume`` or ``snapshot``
     """
     table = models.volumes if noun == 'volume' else models.snapshots
+    # Ids come from names on a backend, in any spelling of a UUID.
     candidates, live = sorted({str(uuid.UUID(text)) for text in ids}), set()
     with database.reader() as connection:
         for first in range(0, len(candidates), _AT_ONCE):

@@ -87,6 +87,8 @@ def begin_download(database: storage_db.Database, claim: records.Claim) -> recor
         if row.pool is None:
             raise _stale(claim)
         volume_rows.move(connection, database, row, _Event.DOWNLOAD, shared_targets=False)
+        # The same work item, so that the owner keeps the claim throughout. The attempts of the
+        # creation are not those of the download.
         work.change(connection, claim, verb=next_claim.verb, generation=next_claim.generation,
                     attempts=1)
     log.step(LOG, 'Downloading image to volume', volume_id=claim.resource_id)
@@ -145,6 +147,7 @@ def start_reimage(database: storage_db.Database, volume: records.Judged, image: 
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}, but current '
                        f'status is {row.status if used in _UNUSED else used}.')
+        # The data are about to change, and a copy of the old ones may be in progress.
         snapshot_rows.keep_cached(connection, volume_id)
         begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
                        request_id, progress_of(image))
@@ -249,7 +252,6 @@ def keep_metadata(connection: sa.Connection, volume_id: str, image: images.Image
 def _begin(connection: sa.Connection, database: storage_db.Database, row: Any, verb: str,
            event: _Event, seconds: float, request_id: str | None,
            progress: Mapping[str, Any]) -> Begun:
-    """Apply an event to a volume, and insert the work of the volume service."""
     claim = records.Claim('volume', row.id, verb, row.generation + 1, None)
     host = str(records.host_of(row.pool))
     volume_rows.move(connection, database, row, event)

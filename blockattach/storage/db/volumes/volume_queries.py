@@ -281,11 +281,11 @@ def _claimed(database: storage_db.Database, claim: records.Claim) -> Any:
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions for volumes that a list may show to the project of the filters."""
     listed = [volume_rows.LIVE]
     if filters.project_id is not None:
         listed.append(_volumes.c.project_id == filters.project_id)
     if not filters.targets:
+        # Cinder marks the second volume of a migration by this status.
         listed.append(sa.or_(_volumes.c.migration_status.is_(None),
                              _volumes.c.migration_status.not_like('target:%')))
     return listed
@@ -310,7 +310,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 
 def _on_host(name: str) -> sa.ColumnElement[bool]:
-    """Return the condition for volumes on a host, a ``host@backend`` or a pool."""
+    # The name may be that of a host, a ``host@backend`` or a pool.
     pool = _volumes.c.pool
     return sa.or_(pool == name, *(pool.startswith(f'{name}{sign}', autoescape=True)
                                   for sign in '@#'))
@@ -318,16 +318,15 @@ def _on_host(name: str) -> sa.ColumnElement[bool]:
 
 def _children(connection: sa.Connection,
               volumes: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
-    """Return the metadata and attached servers of each volume, as fields of its record.
-
-    The attachments are read only for volumes whose lowest rank is that of an attached volume.
-    """
+    """Return the metadata and attached servers of each volume, as fields of its record."""
     found: dict[str, dict[str, Any]] = {
         row.id: {'metadata': {}, 'image_metadata': {}, 'attached': (), 'limits': None}
         for row in volumes}
     for volume_id, field, key, value in _of_ids(connection, _all_pairs, list(found)):
         found[volume_id][field][key] = value
     servers: dict[str, list[Any]] = {}
+    # Volumes with another lowest rank have no attached server, which saves the query for a page
+    # without attached volumes.
     for row in _of_ids(connection, _all_servers,
                        [row.id for row in volumes if row.lowest_rank == _ATTACHED]):
         servers.setdefault(row.volume_id, []).append(row)
@@ -337,7 +336,7 @@ def _children(connection: sa.Connection,
 
 
 def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
-    """Return the attached servers from rows of `_servers`, oldest attachment first."""
+    # Sorted here, because the rows come from a union or from several volumes.
     return tuple(records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
                                         row.attached_at)
                  for row in sorted(servers, key=lambda row: (row.created_at, row.id)))
@@ -345,10 +344,6 @@ def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
 
 def _of_ids(connection: sa.Connection, statement: Callable[[int], statements.Statement],
             ids: list[str]) -> list[Any]:
-    """Return the rows of a statement for ids. Without ids, no statement is executed.
-
-    :param statement: returns the statement for a number of ids
-    """
     if not ids:
         return []
     size = _size(len(ids))
@@ -357,7 +352,6 @@ def _of_ids(connection: sa.Connection, statement: Callable[[int], statements.Sta
 
 
 def _size(length: int) -> int:
-    """Return the number of ids in the smallest statement that accepts ``length`` ids."""
     if length <= _SHORT:
         return length
     return next((size for size in _SIZES if size >= length),
@@ -380,7 +374,6 @@ def _all_servers(size: int) -> statements.Statement:
 
 
 def _servers(of_volumes: sa.ColumnElement[bool]) -> sa.Select:
-    """Return a query for the attached servers of volumes."""
     return sa.select(
         _attachments.c.volume_id, sa.literal_column("'attached'").label('field'),
         sa.null().label('key'), sa.null().label('value'),
@@ -390,7 +383,7 @@ def _servers(of_volumes: sa.ColumnElement[bool]) -> sa.Select:
 
 def _pairs(field: str, of_volumes: Callable[[sa.Column[Any]], sa.ColumnElement[bool]],
            *more: sa.ColumnElement[Any]) -> sa.Select:
-    """Return a query for the metadata of one kind, in the first columns of `_servers`."""
+    # The columns are the first ones of `_servers`, for a union of both.
     table = _PAIRS[field]
     return sa.select(table.c.volume_id, sa.literal_column(f"'{field}'").label('field'),
                      table.c.key, table.c.value, *more).where(of_volumes(table.c.volume_id))

@@ -33,11 +33,8 @@ _LOCK = statements.Statement(lambda dialect: _volumes.select().where(
 
 # The steps of the lifecycle that every volume takes have one statement each.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the conditions for a volume in an own status.
-
-    The only indexed column is the primary key, for the reason given in
-    `blockattach.storage.db.attachments.attachments`.
-    """
+    # The only indexed column is the primary key. With another one MariaDB may use, and lock, the
+    # other index first.
     return (_volumes.c.id == statements.value('volume_id'),
             _volumes.c.generation == statements.value('generation'),
             _volumes.c.own_status == own_status.value)
@@ -149,6 +146,7 @@ def insert(connection: sa.Connection, database: storage_db.Database, kind: recor
     :raises QuotaExceeded: the project has reached a quota
     """
     addition = quota_rules.volume(kind.id, values['size_gb'])
+    # The project before the type, as in the lock order of `quotas`.
     near = quotas.lock_if_near(connection, database, of_project, addition)
     volume_types.hold(connection, kind)
     derived = volume_lifecycle.derive_status(own_status, None)
@@ -172,7 +170,6 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
     Nothing is written if nothing differs and ``metadata`` is empty.
 
     :param announced: number of announced detaches from now on; None to leave the number unchanged
-    :param metadata: further columns to write
     """
     announced = row.detach_announced if announced is None else max(announced, 0)
     derived = volume_lifecycle.derive_status(
@@ -195,7 +192,6 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any,
     claimed is released when the work ends, unless ``values`` contain the columns of the claim.
 
     :param chosen: see `volume_lifecycle.next_status`
-    :param values: further columns to write
     :returns: the new own status
     :raises InvalidVolume: the own status does not allow the event
     :raises RetryRequest: the row has changed since it was read
@@ -222,10 +218,12 @@ def update(connection: sa.Connection, row: Any, **values: Any) -> None:
 def claim(connection: sa.Connection, row: Any) -> None:
     """Claim a locked volume for a transaction that relies on it without changing it.
 
-    A concurrent transaction that changes the volume, on any node of the database, conflicts. The
-    generation is not raised, because other work on the volume may be in progress.
+    A concurrent transaction that changes the volume, on any node of the database, conflicts.
+
     :raises RetryRequest: the row has changed since it was read
     """
+    # An update, because a locking read does not block other nodes of a multi-writer database. The
+    # generation is not raised, because other work on the volume may be in progress.
     update(connection, row, attachment_moves=row.attachment_moves + 1)
 
 

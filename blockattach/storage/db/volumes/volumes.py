@@ -114,6 +114,7 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
     limits = volume_rows.limits(database, draft.project_id)
     with database.writer(lambda again: _is_there(
             again, draft.kind.id, volume_id)) as connection:
+        # Sources before the project and the type, as in the lock order of `quotas`.
         made_of = {} if draft.source is None else sources.hold(
             connection, draft.source, draft.size_gb)
         row = volume_rows.insert(
@@ -132,6 +133,8 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
                 for key, value in draft.metadata.items()])
         if within is not None:
             within(connection, volume_id)
+        # Without QoS specs, the record contains only what was just written. The limits of a volume
+        # need the row of the QoS specs.
         if draft.kind.qos_specs_id is None:
             made = rows.made_volume(row, draft.kind, draft.metadata)
         else:
@@ -157,8 +160,10 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool_n
             connection, volume_id=volume_id, generation=generation, pool=pool_name,
             service_uuid=service_uuid, now=database.clock.utcnow())
         if done != 1:
+            # Names the reason if the volume is gone or has changed. One that passes has a pool.
             volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+        # Volumes are locked before pools.
         if volume_rows.TAKE.change(connection, volume_id=volume_id, pool=pool_name) != 1:
             connection.rollback()
             return None
@@ -193,6 +198,7 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
             progress['tried'] = [*progress.get('tried', ()), row.pool]
         work.change(connection, mine, lease_seconds, generation=generation + 1, host=None,
                     owner=None, progress=rows.to_json(progress))
+        # Without a host, no volume service has accepted the creation, and the pool has no data.
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
@@ -217,6 +223,7 @@ def created(database: storage_db.Database, volume_id: str, generation: int,
         if volume_rows.CREATED.change(
                 connection, volume_id=volume_id, generation=generation,
                 shared_targets=shared_targets, now=database.clock.utcnow()) != 1:
+            # The statement also fails if the volume has attachments, whose rank `move` respects.
             row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
             if row.pool is None:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
@@ -255,6 +262,7 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
                 models.cached_images.c.volume_id == volume_id))
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
         host = records.host_of(row.pool)
+        # Only a forced deletion can meet work in progress. A resource has at most one work item.
         if force:
             work.end(connection, creation(volume_id, row.generation))
         if row.pool is None:
@@ -305,6 +313,7 @@ def set_readonly(database: storage_db.Database, volume: records.Judged, readonly
             raise errors.InvalidVolume(
                 reason=f'Volume {row.id} status must be available to update readonly flag, '
                        f'but current status is: {row.status}.')
+        # As long as the volume is read-only, no host can change the data that are being copied.
         if not readonly:
             snapshot_rows.keep_cached(connection, row.id)
         volume_rows.update(connection, row, readonly=readonly,
@@ -322,7 +331,6 @@ def deletion(volume_id: str, generation: int, owner: str | None = None) -> recor
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
-    """Return True if the row of a new volume exists."""
     types = models.volume_types
     # Waits for the transaction that creates the volume, which holds a shared lock on the type.
     connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
@@ -333,11 +341,6 @@ def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) ->
 
 def _start_delete_snapshots(connection: sa.Connection, database: storage_db.Database,
                             volume_id: str, force: bool, option: WithSnapshots) -> dict[str, str]:
-    """Start the deletion of the snapshots of a locked volume together with the volume.
-
-    :returns: status of each snapshot before the deletion, by id
-    :raises InvalidVolume: the snapshots are not to be deleted, or cannot be deleted
-    """
     if not option.enabled:
         raise errors.InvalidVolume(reason=NOT_DELETABLE)
     try:
