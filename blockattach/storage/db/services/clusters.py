@@ -1,4 +1,7 @@
-"""Clusters of services. A cluster has no row of its own, only those of its members."""
+"""Clusters of services. A cluster has no row of its own, only those of its members.
+
+A member counts as down after ``down_after`` seconds without a heartbeat.
+"""
 import logging
 from typing import Any
 
@@ -19,10 +22,7 @@ _services = models.services
 
 def list_all(database: storage_db.Database, down_after: float, name: str | None = None,
              binary: str | None = None) -> list[clusters.Cluster]:
-    """Return all clusters sorted by name, or those with a given name or binary.
-
-    :param down_after: seconds without a heartbeat after which a member counts as down
-    """
+    """Return all clusters sorted by name, or those with a given name or binary."""
     row = _services.c
     query = sa.select(
         row.cluster.label('name'), row.binary, sa.func.count().label('num_hosts'),
@@ -46,7 +46,6 @@ def get(database: storage_db.Database, down_after: float, name: str,
         binary: str) -> clusters.Cluster:
     """Return the cluster with a name.
 
-    :param down_after: seconds without a heartbeat after which a member counts as down
     :raises ClusterNotFound: the cluster has no members
     """
     found = list_all(database, down_after, name, binary)
@@ -74,5 +73,5 @@ def set_disabled(database: storage_db.Database, name: str, binary: str, disabled
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
-    """Return a column with the number of members that satisfy a condition."""
+    # COUNT ignores NULL. A sum would be a Decimal on MariaDB and PostgreSQL.
     return sa.func.count(sa.case((which, 1)))

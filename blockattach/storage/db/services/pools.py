@@ -1,4 +1,7 @@
-"""Pools: their last reports, their allocated space, and the use of backends by projects."""
+"""Pools: their last reports, their allocated space, and the use of backends by projects.
+
+A service counts as down after ``down_after`` seconds without a heartbeat.
+"""
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -59,6 +62,7 @@ def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, An
     """
     with database.writer() as connection:
         for name, capabilities in sorted(reports.items()):
+            # Inserts no row, because the allocated space is not known here.
             if statements.update(connection, _pools, {'name': name}, {
                     **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
                 connection.rollback()
@@ -78,8 +82,6 @@ def list_all(database: storage_db.Database, down_after: float) -> list[pools.Poo
 
     A pool is up if its report is recent, a service of its backend is up and enabled, and no
     service of its backend is frozen. A backend without any service counts as served.
-
-    :param down_after: seconds without a heartbeat after which a service counts as down
     """
     return [_record(row) for row in _ALL.rows(database, **_since(down_after))]
 
@@ -89,7 +91,6 @@ def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
 
     A service of such a backend is up, and its recent report does not say that it is down.
 
-    :param down_after: seconds without a heartbeat after which a service counts as down
     :returns: ``host@backend`` of each backend
     """
     manager = sa.exists().where(
@@ -105,7 +106,6 @@ def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
 def get(database: storage_db.Database, name: str, down_after: float) -> pools.Pool:
     """Return the pool with a full name, ``host@backend#pool``.
 
-    :param down_after: seconds without a heartbeat after which a service counts as down
     :raises PoolNotFound: no pool with this name has reported
     """
     row = _ONE.first(database, pool=name, **_since(down_after))
@@ -137,7 +137,6 @@ _ONE = statements.Statement(lambda dialect: _with_up().where(
 
 
 def _since(down_after: float) -> dict[str, float]:
-    """Return the offsets from now after which a report and a heartbeat count as recent."""
     return {'report_offset': -down_after * _MISSED_REPORTS, 'alive_offset': -down_after}
 
 
@@ -149,7 +148,8 @@ def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
 
 def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
          capabilities: Mapping[str, Any]) -> int:
-    """Insert a new pool, and return the space in GiB that volumes have allocated there already."""
+    # Volumes can be older than the row of their pool, for example after an import. The locks keep
+    # them on the pool until the commit.
     holding = connection.execute(_volumes.select().where(models.live(_volumes), sa.or_(
         _volumes.c.pool == name, _volumes.c.claimed_pool == name)).with_for_update())
     allocated = sum(row.size_gb * (row.pool == name)
@@ -177,10 +177,7 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
 
 
 def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]:
-    """Return the columns of a pool that follow from a report.
-
-    If a backend does not report its provisioned capacity, the allocated space is used.
-    """
+    # A backend that does not report its provisioned capacity has provisioned what is allocated.
     reported = {'provisioned_capacity_gb': allocated, **capabilities}
     capacity = pools.measure(reported)
     return {
@@ -196,7 +193,7 @@ def _finite(value: float) -> float | None:
 
 
 def _speakable(value: Any) -> Any:
-    """Replace numbers that JSON cannot represent. Drivers and clients use "infinite"."""
+    # JSON has no infinity. Cinder's drivers and clients use "infinite" instead.
     if isinstance(value, Mapping):
         return {str(key): _speakable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

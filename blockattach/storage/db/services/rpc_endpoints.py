@@ -36,6 +36,7 @@ def register(database: storage_db.Database, topic: str, server: str, endpoint: R
         ten times as long, its row is deleted
     """
     with database.writer() as connection:
+        # A repeated call finds the row that it has inserted.
         connection.execute(_endpoints.delete().where(
             _endpoints.c.instance == endpoint.instance))
         connection.execute(_endpoints.insert().values(

@@ -1,4 +1,7 @@
-"""Services and their heartbeats, by the clock of the database only."""
+"""Services and their heartbeats, by the clock of the database only.
+
+A service counts as down after ``down_after`` seconds without a heartbeat.
+"""
 import dataclasses
 import datetime
 import functools
@@ -23,6 +26,7 @@ from blockattach.storage.domain import records
 LOG = logging.getLogger(__name__)
 
 _services = models.services
+# Follows "#" in the order of bytes, see `on_host`.
 _AFTER_HASH = chr(ord('#') + 1)
 INSTANCE = '/'
 """Separator between the service and its process instance in the name of an owner."""
@@ -82,6 +86,8 @@ def heartbeat(database: storage_db.Database, service_id: int, process_instance: 
                                           reconciled=_stored(reconciled)))
         if done.rowcount == 1:
             return True
+        # Without a row, an administrator has removed the service. A row of another instance means
+        # that two processes run under one name.
         if process_instance is not None and connection.execute(
                 sa.select(_services.c.id).where(row)).first() is not None:
             raise errors.Conflict(
@@ -93,7 +99,6 @@ def list_all(database: storage_db.Database, down_after: float, host: str | None 
              binary: str | None = None) -> list[records.Service]:
     """Return all services, or those of a host or a binary.
 
-    :param down_after: seconds without a heartbeat after which a service counts as down
     :param host: host or ``host@backend``; a host includes its backends
     """
     query = _with_up(down_after).order_by(_services.c.id)
@@ -109,8 +114,6 @@ def all_up(database: storage_db.Database, binary: str, down_after: float) -> boo
     """Return True if each backend has a service of the binary that is up, or only disabled ones.
 
     The members of a cluster count as one backend.
-
-    :param down_after: seconds without a heartbeat after which a service counts as down
     """
     backends: dict[str, list[records.Service]] = {}
     for service in list_all(database, down_after, binary=binary):
@@ -120,10 +123,7 @@ def all_up(database: storage_db.Database, binary: str, down_after: float) -> boo
 
 
 def silent(database: storage_db.Database, binary: str, down_after: float) -> list[str]:
-    """Return the backends of which no service is up.
-
-    :param down_after: seconds without a heartbeat after which a service counts as down
-    """
+    """Return the backends of which no service is up."""
     found = list_all(database, down_after, binary=binary)
     living = {service.backend for service in found if service.up}
     return sorted({service.backend for service in found} - living)
@@ -136,10 +136,7 @@ def silent_managers(database: storage_db.Database, down_after: float) -> list[st
 
 def of_releases(database: storage_db.Database, down_after: float,
                 releases: Collection[str]) -> list[str]:
-    """Return descriptions of the services of the given releases that are up.
-
-    :param down_after: seconds without a heartbeat after which a service counts as down
-    """
+    """Return descriptions of the services of the given releases that are up."""
     query = sa.select(_services).where(
         _services.c.reported_at >= clock.now(-down_after), _services.c.release.in_(releases))
     with database.reader() as connection:
@@ -149,10 +146,7 @@ def of_releases(database: storage_db.Database, down_after: float,
 
 def keeping(database: storage_db.Database, binary: str, backend: str,
             down_after: float) -> list[records.Service]:
-    """Return the services of a backend, those that are up first.
-
-    :param down_after: seconds without a heartbeat after which a service counts as down
-    """
+    """Return the services of a backend, those that are up first."""
     up = _services.c.reported_at >= clock.now(-down_after)
     return _read(database, _with_up(down_after).where(
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
@@ -162,11 +156,10 @@ def on_host(host: str, pool: sa.ColumnElement[str] = models.volumes.c.pool,
             ) -> sa.ColumnElement[bool]:
     """Return the condition that a pool belongs to a ``host@backend``.
 
-    The condition compares a range of bytes. LIKE is not used, because names contain underscores,
-    and not every database uses an index for LIKE.
-
     :param pool: column with the name of a pool; that of volumes by default
     """
+    # A range of bytes. LIKE is not used, because names contain underscores, and not every database
+    # uses an index for LIKE.
     return sa.and_(pool > f'{host}#', pool < f'{host}{_AFTER_HASH}')
 
 
@@ -199,7 +192,6 @@ def get_by_host(database: storage_db.Database, binary: str, host: str,
                 down_after: float) -> records.Service:
     """Return a service by its binary and its host.
 
-    :param down_after: seconds without a heartbeat after which a service counts as down
     :raises ServiceNotFound: there is no such service
     """
     found = _read(database, _with_up(down_after).where(*_named(binary, host)))
@@ -237,7 +229,6 @@ def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
 def remove(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
     """Delete a service that will not return.
 
-    :param down_after: seconds without a heartbeat after which a service counts as down
     :raises ServiceNotFound: there is no such service
     :raises Conflict: the service is up, and would register again at its next heartbeat
     """
@@ -259,10 +250,7 @@ def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _as_its_cluster(connection: sa.Connection, binary: str,
                     cluster: str | None) -> dict[str, Any]:
-    """Return the disabled flag and reason of a new service.
-
-    A new service is disabled if its cluster has other members and all of them are disabled.
-    """
+    # A cluster that was disabled as a whole stays disabled when a member joins.
     others = [] if cluster is None else connection.execute(
         sa.select(_services.c.disabled, _services.c.disabled_reason).where(
             _services.c.binary == binary, _services.c.cluster == cluster)).all()

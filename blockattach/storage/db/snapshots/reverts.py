@@ -50,6 +50,7 @@ def start(database: storage_db.Database, volume: records.Judged, snapshot_id: st
             volume_rows.await_others(again, volume_id),
             {'generation': row.generation + 1, 'own_status': _Own.REVERTING})) as connection:
         row = volume_rows.lock_judged(connection, volume)
+        # A locking read of the latest snapshot, so that it cannot be deleted until the commit.
         latest = connection.execute(_rows.select().where(
             _rows.c.volume_id == volume_id, snapshot_rows.LIVE).order_by(
             _rows.c.created_at.desc(), _rows.c.id.desc()).limit(1).with_for_update()).first()

@@ -128,7 +128,6 @@ def _metadata_of(connection: sa.Connection, ids: Sequence[str]) -> dict[str, dic
 
 
 def _listed(filters: Filters) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions for snapshots that a list may show to the project of the filters."""
     if filters.project_id is None:
         return [snapshot_rows.LIVE]
     return [snapshot_rows.LIVE, _rows.c.project_id == filters.project_id]

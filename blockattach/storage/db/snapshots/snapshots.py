@@ -91,6 +91,7 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
         quotas.check_snapshot(connection, database, limits, volume)
         if volume_rows.is_frozen(connection, volume.pool):
             raise errors.InvalidVolume(reason=f'The backend of volume {volume.id} is frozen.')
+        # All columns, because the record of the answer is built from them without another read.
         values = {
             'id': new_id, 'volume_id': volume.id, 'project_id': draft.project_id,
             'user_id': draft.user_id, 'name': draft.name, 'description': draft.description,
@@ -98,6 +99,7 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
             'volume_type_id': volume.volume_type_id, 'pool': volume.pool,
             'availability_zone': volume.availability_zone, 'generation': 1, 'status_reset': False,
             'created_at': database.clock.utcnow(), 'updated_at': None, 'deleted': False}
+        # An update, so that a deletion of the volume on another database node conflicts.
         volume_rows.claim(connection, volume)
         connection.execute(_rows.insert().values(values))
         managed = draft.reference is not None
@@ -202,6 +204,7 @@ def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
     """
     with database.writer() as connection:
         row = _lock_idle(connection, snapshot)
+        # The progress is 0 until a backend has created the snapshot.
         if not row.progress and status is _Status.AVAILABLE:
             raise errors.InvalidSnapshot(
                 reason=f'Snapshot {row.id} was never created on a backend, so the status cannot '
@@ -289,7 +292,7 @@ def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Cl
 
 def _lock_both(connection: sa.Connection,
                snapshot: snapshots.Snapshot) -> tuple[sa.Row[Any], sa.Row[Any]]:
-    """Lock the volume of a snapshot and then the snapshot, and return both rows."""
+    # In the lock order: the volume before its snapshots.
     volume = volume_rows.lock(connection, snapshot.volume_id)
     return volume, snapshot_rows.lock_judged(connection, snapshot)
 
@@ -302,11 +305,8 @@ def _lock_idle(connection: sa.Connection, snapshot: snapshots.Snapshot) -> sa.Ro
 
 
 def _is_at_work(connection: sa.Connection, volume: Any, row: Any) -> bool:
-    """Return True if work on the snapshot, or on its volume, may use the data of the snapshot.
-
-    This is the case while the snapshot is being created, managed or deleted, and while its volume
-    is being deleted or reverted.
-    """
+    # Work on the volume may use the data of the snapshot too: the deletion of the volume deletes
+    # the snapshot, and the revert reads it.
     return volume.own_status in (_Own.DELETING, _Own.REVERTING) or \
         work.find(connection, 'snapshot', row.id) is not None
 

@@ -20,11 +20,10 @@ _defaults = models.default_volume_types
 def change(database: storage_db.Database, project_id: str, type_id: str) -> None:
     """Set the default type of a project, replacing any previous one.
 
-    The lock on the type prevents a concurrent deletion of the type.
-
     :raises VolumeTypeNotFound: there is no such live type
     """
     with database.writer() as connection:
+        # Prevents a concurrent deletion, which is refused for the default type of a project.
         volume_types.lock(connection, type_id)
         of_project = _defaults.update().where(_defaults.c.project_id == project_id)
         if not connection.execute(of_project.values(volume_type_id=type_id)).rowcount:

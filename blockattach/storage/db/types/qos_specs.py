@@ -45,6 +45,7 @@ def create(database: storage_db.Database, name: str, consumer: str,
                 specs=rows.to_json(dict(specs)), created_at=database.clock.utcnow()))
             made = _read(connection, specs_id)
     except db_exception.DBDuplicateEntry as error:
+        # The unique ``live_name`` decides, because a check before the insertion could be outdated.
         raise errors.QosSpecsExist(name=name) from error
     log.step(LOG, 'QoS specs created', qos_specs_id=specs_id, name=name)
     return made
@@ -85,6 +86,7 @@ def update(database: storage_db.Database, specs_id: str, consumer: str | None,
     :raises QosSpecsNotFound: there are no such live QoS specs
     """
     with database.writer() as connection:
+        # Read under the lock, because the JSON object is written as a whole.
         found = _lock(connection, specs_id)
         _store(connection, database, specs_id, consumer=consumer or found.consumer,
                specs=rows.to_json({**found.specs, **changes}))
@@ -119,6 +121,7 @@ def delete(database: storage_db.Database, specs_id: str, force: bool = False) ->
     :raises QosSpecsInUse: volume types are associated with the QoS specs
     """
     with database.writer() as connection:
+        # `associate` locks the QoS specs too, so no type is associated after the check.
         _lock(connection, specs_id)
         if not force and _types_of(connection, specs_id):
             raise errors.QosSpecsInUse
@@ -201,7 +204,8 @@ def _read(connection: sa.Connection, specs_id: str, lock: bool = False) -> recor
 
 
 def _lock(connection: sa.Connection, specs_id: str) -> records.QosSpecs:
-    """Lock live QoS specs until the end of the transaction, whose first statement this is."""
+    # Always the first statement, so that on MariaDB later plain reads see the commits for which it
+    # has waited.
     return _read(connection, specs_id, lock=True)
 
 

@@ -74,10 +74,7 @@ def _is_there(connection: sa.Connection, type_id: str, project_id: str) -> bool:
 
 
 def _lock_private(connection: sa.Connection, type_id: str) -> None:
-    """Lock a private volume type until the transaction ends.
-
-    :raises VolumeTypePublic: the type is public
-    """
+    # Locked, so that the type cannot become public, or be deleted, before the commit.
     volume_types.lock(connection, type_id)
     if volume_types.read(connection, type_id).is_public:
         raise errors.VolumeTypePublic

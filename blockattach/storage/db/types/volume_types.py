@@ -79,6 +79,7 @@ def create(database: storage_db.Database, name: str, description: str | None, is
             _store_specs(connection, type_id, extra_specs)
             made = read(connection, type_id)
     except db_exception.DBDuplicateEntry as error:
+        # The unique ``live_name`` decides, because a check before the insertion could be outdated.
         raise errors.VolumeTypeExists(name=name) from error
     log.step(LOG, 'Volume type created', volume_type_id=type_id, name=name)
     return made
@@ -112,6 +113,7 @@ def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
     """
     found = _records(_BY_EITHER.rows(database, type_id=id_or_name, name=id_or_name))
     if found:
+        # A name can look like the id of another type. As in Cinder, the id comes first.
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
         raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
@@ -128,6 +130,7 @@ def default(database: storage_db.Database, project_id: str | None,
     found = _records(_DEFAULT.rows(database, name=name, project_id=project_id))
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
+    # The type of the project comes first. If it is the configured type, there is no other.
     return next((kind for kind in found if kind.name != name), found[0])
 
 
@@ -242,6 +245,7 @@ def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
+        # Specs can contradict others that were set before. An error rolls everything back.
         volume_type.check_specs(read(connection, type_id).extra_specs)
     log.step(LOG, 'Volume type extra specs updated', volume_type_id=type_id,
              keys=','.join(sorted(specs)))
@@ -340,6 +344,7 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
     :raises VolumeTypeChanged: the extra specs or the encryption have changed, or the type is not
         public any more
     """
+    # The lock first, because after an earlier plain read MariaDB would show a former type.
     _lock(connection, _SHARE, kind.id)
     now = read(connection, kind.id)
     if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption) \
@@ -348,7 +353,7 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
 
 
 def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
-    """Return a live volume type within an open transaction, with one query.
+    """Return a live volume type within an open transaction.
 
     :raises VolumeTypeNotFound: there is no such live type
     """
@@ -369,7 +374,6 @@ def _change_encryption(database: storage_db.Database, type_id: str, encryption_i
 
 def _lock_encryption(connection: sa.Connection, type_id: str,
                      verb: str) -> records.TypeEncryption | None:
-    """Lock a volume type that no live volume has, and return its encryption."""
     _lock_unused(connection, type_id,
                  f'Cannot {verb} encryption specs. Volume type in use.')
     return read(connection, type_id).encryption
@@ -381,15 +385,11 @@ def _store_encryption(connection: sa.Connection, type_id: str, **values: Any) ->
 
 
 def _ended(database: storage_db.Database) -> dict[str, Any]:
-    """Return the columns of a deleted encryption."""
     return {'live_volume_type_id': None, 'deleted': True, 'deleted_at': database.clock.utcnow()}
 
 
 def _lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
-    """Lock a volume type that no live volume has, until the transaction ends.
-
-    :param refusal: message of the error if live volumes have the type; None for the usual message
-    """
+    # The creation of a volume takes a shared lock on the type, so no volume comes after the check.
     lock(connection, type_id)
     if _is_used(connection, type_id):
         raise errors.VolumeTypeInUse(refusal)
