@@ -82,6 +82,7 @@ def _derive_work(connection: sa.Connection, database: storage_db.Database, row: 
     if not at_work:
         work.end(connection, claim)
     elif work.find(connection, claim.noun, row.id) is None:
+        # The new size is the only progress that the columns of a volume contain.
         progress = {'new_size': row.size_gb + (row.claimed_gb or 0)} \
             if row.own_status == _Own.EXTENDING else {}
         work.begin(connection, database, claim, work.PASSED, records.host_of(row.pool),
@@ -100,6 +101,7 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
         differs = any(getattr(one, name) != value for name, value in values.items())
         at_work = state in attachment_lifecycle.TRANSITIONAL
         if at_work != (one.deadline is not None):
+            # Due at once: nobody is known to be at work.
             values['deadline'], differs = clock.now() if at_work else None, True
         if differs:
             connection.execute(_rows.update().where(_rows.c.id == one.id).values(**values))

@@ -56,6 +56,7 @@ _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
 def read(database: storage_db.Database) -> observed.Facts:
     """Return the facts in the database, read in one transaction. Targets are not asked."""
     with database.reader() as connection:
+        # Deadlines are in database time.
         now = connection.execute(sa.select(clock.now())).scalar_one()
         attachments = tuple(
             observed.AttachmentFact(*(*values, _overdue(deadline, now)))
@@ -80,6 +81,5 @@ def _overdue(deadline: datetime.datetime | None, now: datetime.datetime) -> floa
 
 
 def _at_work(attachments: tuple[observed.AttachmentFact, ...]) -> frozenset[tuple[str, str]]:
-    """Return the (volume, initiator) pairs of attachments whose deadline has not passed."""
     return frozenset((row.volume_id, name) for row in attachments
                      if row.overdue is not None and row.overdue < 0 for name in row.initiators)

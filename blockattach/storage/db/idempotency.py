@@ -54,6 +54,8 @@ def remember(connection: sa.Connection, database: storage_db.Database,
     try:
         step.statement.change(connection, **step.values)
     except db_exception.DBDuplicateEntry:
+        # The insertion has waited for the other transaction, whose resource the client gets by a
+        # repeated request.
         raise errors.IdempotencyKeyTaken() from None
 
 

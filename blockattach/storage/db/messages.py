@@ -19,6 +19,7 @@ from blockattach.storage.domain import placement
 from blockattach.storage.domain import records
 
 _rows = models.messages
+# As in Cinder (``message_ttl``).
 SECONDS_TO_LIVE = 30 * 24 * 3600
 
 SORT_COLUMNS = {
@@ -160,10 +161,8 @@ def purge(database: storage_db.Database) -> int:
 
 
 def name_of(text: domain_messages.Text, resource_id: str) -> str:
-    """Return the id of the only message of a kind about a resource.
-
-    Because the id is always the same, the primary key prevents a second message.
-    """
+    """Return the id of the only message of a kind about a resource."""
+    # Always the same, so that the primary key prevents a second message.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f'blockattach:{text.event_id}:{resource_id}'))
 
 

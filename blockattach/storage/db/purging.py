@@ -28,6 +28,7 @@ from blockattach.storage.db.attachments import history
 
 LOG = oslo_log.getLogger(__name__)
 
+# Small, because the rows of a batch stay locked until its commit.
 BATCH = 200
 PART = 1000
 _CASCADE = 'CASCADE'
@@ -79,11 +80,7 @@ def purge(database: storage_db.Database, older_than: datetime.timedelta, most: i
 
 def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.timedelta,
           counting: bool) -> sa.ColumnElement[bool]:
-    """Return the condition for rows to purge, to which no row of another table refers.
-
-    :param counting: True for a dry run, in which the rows to purge in other tables still exist.
-        References from such rows are ignored
-    """
+    """Return the condition for rows to purge, to which no row of another table refers."""
     if 'deleted' in table.c:
         expired = sa.and_(table.c.deleted == sa.true(),
                           table.c.deleted_at < database.clock.utcnow() - older_than)
@@ -91,6 +88,7 @@ def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.t
         expired = table.c.expires_at < clock.now(-older_than.total_seconds())
     for other, key in _references(table):
         refers = sa.exists().where(key.parent == key.column)
+        # In a dry run, the rows to purge in other tables still exist. They do not count.
         if counting and other in tables():
             refers = refers.where(~_past(database, other, older_than, counting))
         expired = sa.and_(expired, ~refers)
@@ -98,10 +96,7 @@ def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.t
 
 
 def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
-    """Yield the tables that refer to a table, with their foreign keys.
-
-    Foreign keys with ON DELETE CASCADE are left out, because their rows are deleted together.
-    """
+    # Foreign keys with ON DELETE CASCADE are left out, because their rows are deleted together.
     for other in models.metadata.sorted_tables:
         for key in other.foreign_keys:
             if key.column.table is table and key.ondelete != _CASCADE:
@@ -110,7 +105,6 @@ def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
 
 def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnElement[bool],
              remaining: int, batch: int) -> Iterator[int]:
-    """Yield the number of rows that each transaction has purged."""
     [key] = table.primary_key.columns
     for part in _parts(database, key):
         if not remaining:
@@ -124,7 +118,7 @@ def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnEle
 
 def _parts(database: storage_db.Database,
            key: sa.Column[Any]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield conditions on the key that divide a table into parts of about `PART` rows."""
+    # By the key and not by OFFSET, whose cost grows with each part.
     after: sa.ColumnElement[bool] = sa.true()
     while True:
         last = _scalars(database, sa.select(key).where(after).order_by(key).offset(

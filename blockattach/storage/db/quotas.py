@@ -29,6 +29,7 @@ MARGIN = 1024
 """Distance from a limit below which usage is counted each time, in `quotas.Resource.grain`."""
 UNCOUNTED = 16
 """Number of additions of a process between two counts. `MARGIN` suffices for 64 processes."""
+# Bounds the memory of a process.
 _MOST_COUNTED = 8192
 _HIGHEST = 2 ** 31 - 1
 
@@ -68,6 +69,7 @@ class Limits:
 
 def limits(database: storage_db.Database, project_id: str) -> Limits:
     """Return the present limits of a project, before the transaction that checks them."""
+    # Keystone is asked while no lock is held.
     elsewhere = _elsewhere(database, project_id)
     if elsewhere is not None:
         return Limits(project_id, elsewhere)
@@ -122,11 +124,10 @@ def check(connection: sa.Connection, database: storage_db.Database, of: Limits,
 def check_attachment(connection: sa.Connection, database: storage_db.Database, of: Limits) -> None:
     """Check the quota of attachments after the transaction has written a new attachment.
 
-    The lock of the project makes transactions count one after the other.
-
     :raises QuotaExceeded: the quota is exceeded; the caller must roll the transaction back
     """
     addition = quotas.attachment()
+    # The lock of the project makes transactions count one after the other.
     if lock_if_near(connection, database, of, addition):
         count(connection, database, of, addition, written=True)
 
@@ -194,6 +195,7 @@ def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
                  for key, one in used.items() if key in addition.added}
     limited = quotas.limited(addition, by_key)
     quotas.check(addition, limited, used, functools.partial(_name_of, connection))
+    # Clearing is safe: usage that is not remembered is counted again.
     if len(database.counted) >= _MOST_COUNTED:
         database.counted.clear()
     for key in limited:
@@ -203,6 +205,7 @@ def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
 
 def lock(connection: sa.Connection, project_id: str) -> None:
     """Lock a project until the transaction ends, within a `storage_db.retried` function."""
+    # The row exists after the first lock, so the insertion is rare.
     if _LOCK.change(connection, project_id=project_id):
         return
     try:
@@ -265,6 +268,7 @@ def keys_by_name(database: storage_db.Database) -> dict[str, str]:
 def change(database: storage_db.Database, project_id: str, by_key: Mapping[str, int]) -> None:
     """Set limits of a project, which may be less than its usage."""
     with database.writer() as connection:
+        # Waits for transactions that have checked the former limits.
         lock(connection, project_id)
         _replace(connection, _quotas, {'project_id': project_id}, by_key)
 
@@ -314,7 +318,7 @@ def _replace(connection: sa.Connection, table: sa.Table, owner: Mapping[str, str
 
 def _is_far(database: storage_db.Database, project_id: str, key: str, added: int,
             limit: int) -> bool:
-    """Return True if usage may be added without counting."""
+    # The distance covers what other processes add without counting, see `MARGIN`.
     grain = quotas.RESOURCES[quotas.split(key)[0]].grain
     used, uncounted = database.counted.get((project_id, key), (0, iter(())))
     return added <= grain and used + MARGIN * grain < limit and next(uncounted, False)
@@ -398,12 +402,7 @@ def _name_of(connection: sa.Connection, type_id: str) -> str:
 
 
 def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> list[Any]:
-    """Return the limits of a project and of the default class, and the usage of the project.
-
-    All are read by one statement.
-
-    :param parts: parts of the usage to count
-    """
+    # One statement, so that limits and usage are of the same moment.
     return _statement(parts).rows(connection, project_id=project_id)
 
 

@@ -46,10 +46,8 @@ TEXT_LENGTH = models.NAME_LENGTH
 
 
 def to_json(value: Any) -> str | None:
-    """Return a structure as JSON for a text column, or None for None.
-
-    The text is ASCII, so that it does not depend on the character set of the table.
-    """
+    """Return a structure as JSON for a text column, or None for None."""
+    # ASCII by default, so that the text does not depend on the character set of the table.
     return None if value is None else json.dumps(value, separators=(',', ':'))
 
 

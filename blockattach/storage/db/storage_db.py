@@ -48,7 +48,7 @@ class Database(engines.Database):
 
 
 def _probe_write(connection: sa.Connection) -> None:
-    """Insert a lease that no initiator can hold, and delete it; see `engines.WriteProbe`."""
+    # A lease, because its table has no foreign key. The random volume id conflicts with no lease.
     volume_id = str(uuid.uuid4())
     table = models.leases
     connection.execute(table.insert().values(

@@ -161,10 +161,7 @@ def accept(database: storage_db.Database, of: transfers.Transfer, project_id: st
 
 
 def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
-    """Lock the live snapshots of a locked volume that are transferred with it.
-
-    Snapshots of other projects are left out.
-    """
+    # Snapshots of other projects, from an earlier transfer without snapshots, are left out.
     return list(connection.execute(_snapshots.select().where(
         _snapshots.c.volume_id == volume.id, models.live(_snapshots),
         _snapshots.c.project_id == volume.project_id,
@@ -172,7 +169,6 @@ def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
 
 
 def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_id: str) -> int:
-    """Return the number of live snapshots of a volume that belong to other projects."""
     return connection.execute(sa.select(sa.func.count()).where(
         _snapshots.c.volume_id == volume_id, models.live(_snapshots),
         _snapshots.c.project_id != project_id)).scalar_one()
@@ -180,6 +176,7 @@ def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_
 
 def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
     """Lock the volume of a transfer, delete the transfer, and return the row of the volume."""
+    # The deletion of the row decides between two requests. The own status decides against a reset.
     row = volume_rows.await_others(connection, of.volume_id)
     ended = connection.execute(_rows.delete().where(_rows.c.id == of.id)).rowcount == 1
     if row is None or row.own_status != _Own.AWAITING_TRANSFER or not ended:
@@ -188,9 +185,6 @@ def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
 
 
 def _ended(connection: sa.Connection, of: transfers.Transfer, **values: Any) -> bool:
-    """Return True if a transfer has ended, and its volume has the given values.
-
-    Used to check the outcome of a commit after the connection was lost.
-    """
+    # The volume tells a withdrawal from an acceptance, both of which delete the transfer.
     return rows.holds(volume_rows.await_others(connection, of.volume_id), values) and \
         connection.execute(_rows.select().where(_rows.c.id == of.id)).first() is None

@@ -122,6 +122,7 @@ def end(connection: sa.Connection, claim: records.Claim) -> None:
     :param claim: the claim; the work of any owner is deleted if its owner is None
     :raises StaleGeneration: another process owns the work
     """
+    # Without an owner, the lock of the resource and its status decide, and the work may be absent.
     if not _end(connection, claim) and claim.owner is not None:
         raise _stale(claim)
 
@@ -142,6 +143,7 @@ def change(connection: sa.Connection, claim: records.Claim, seconds: float | Non
     """Update columns of a work item whose resource is locked.
 
     Only the resource of the claim is used. Its owner and generation are not compared.
+
     :param seconds: seconds until the deadline; None to keep the deadline
     """
     if seconds is not None:
@@ -223,6 +225,8 @@ def take(database: storage_db.Database, item: records.Work, owner: str,
     :param seconds: seconds until the new deadline
     :returns: the claim of the new owner; None if the work item has changed since it was read
     """
+    # The generation of the resource does not change. After a lost commit, the owner and the number
+    # of attempts show whether this call has taken the work.
     with database.writer(lambda again: again.execute(sa.select(_work.c.id).where(
             _work.c.id == item.id, _work.c.owner == owner,
             _work.c.attempts == item.attempts + 1).with_for_update(),
@@ -302,10 +306,9 @@ def forget(database: storage_db.Database, claim: records.Claim, say: Say = silen
 
     Nothing is deleted if another process owns the work. A claim without an owner matches any
     owner.
-
-    :param say: creates the user message in the same transaction
     """
     with database.writer() as connection:
+        # Whether there was any work does not matter: the resource does not depend on it.
         _end(connection, claim)
         say(connection)
 
@@ -367,11 +370,9 @@ def list_all(database: storage_db.Database, host: str | None = None) -> list[rec
 
 
 def overview(database: storage_db.Database) -> Overview:
-    """Return the current counts.
-
-    The numbers of attachments by state come from an index. The other queries read only rows that
-    have a deadline.
-    """
+    """Return the current counts."""
+    # The numbers of attachments by state come from an index. The other queries read only rows that
+    # have a deadline.
     counts = sa.select(_attachments.c.state, sa.func.count()).where(
         models.live(_attachments)).group_by(_attachments.c.state)
     since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))
@@ -391,10 +392,7 @@ def overview(database: storage_db.Database) -> Overview:
 
 
 def _update(connection: sa.Connection, claim: records.Claim, **values: Any) -> None:
-    """Update columns of a work item if the claim still matches.
-
-    SQLAlchemy renders an owner of None as IS NULL, so that only unclaimed work is updated.
-    """
+    # SQLAlchemy renders an owner of None as IS NULL, so that only unclaimed work is updated.
     connection.execute(_work.update().where(
         _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
         _work.c.generation == claim.generation, _work.c.owner == claim.owner).values(**values))

@@ -66,7 +66,6 @@ def fail(database: storage_db.Database, held: records.Claim,
          say: work.Say = work.silent) -> None:
     """End work that the backend refused permanently.
 
-    :param say: creates the user message in the same transaction
     :raises StaleGeneration: another process has taken the work over
     """
     _log('failed', *_end(database, 'failed', held, say))
@@ -77,8 +76,6 @@ def refuse(database: storage_db.Database, verb: str, volume_id: str, generation:
     """End work on a volume for which the scheduler has found no pool.
 
     :param verb: name of the verb without the noun
-    :param generation: generation of the volume
-    :param say: creates the user message in the same transaction
     :raises StaleGeneration: a volume service has accepted the work, or the work has ended
     """
     waiting = records.Claim('volume', volume_id, verb, generation, None)
@@ -89,7 +86,6 @@ def cancel(database: storage_db.Database, at_work: records.Work,
            say: work.Say = work.silent) -> None:
     """Cancel work at the request of an administrator, if that is safe.
 
-    :param say: creates the user message in the same transaction
     :raises Conflict: a backend may have started the work
     :raises StaleGeneration: another process has taken the work over
     """
@@ -104,7 +100,6 @@ def forget(database: storage_db.Database, at_work: records.Work,
 
 def _end(database: storage_db.Database, outcome: str, claim: records.Claim,
          say: work.Say = work.silent) -> tuple[work_verbs.Verb, Any]:
-    """End work, and return its verb and the row of the resource as it was before."""
     verb = work_verbs.VERBS[claim.name]
     failpoints.point(f'db.{claim.name}.{outcome}.before')
     row = _write(database, verb, outcome, claim, say)
@@ -130,6 +125,7 @@ def _write(database: storage_db.Database, verb: work_verbs.Verb, outcome: str,
         chosen = None if ending.chosen is None else ending.chosen(progress)
         values = ending.values(work_verbs.Ended(connection, database, row, progress))
         status = noun.move(connection, database, row, ending.event, chosen, **values)
+        # `stepped` compares these after a lost commit.
         wrote |= {'generation': row.generation + 1, noun.status: status}
         say(connection)
     return row
@@ -139,6 +135,7 @@ def _end_work(connection: sa.Connection, verb: work_verbs.Verb, outcome: str,
               claim: records.Claim) -> dict[str, Any]:
     """End the work within the transaction, and return its progress if the ending needs it."""
     if outcome == 'refused':
+        # The scheduler has no claim. A volume service that accepts the work sets the host.
         work.end_unbegun(connection, claim)
         return {}
     progress: dict[str, Any] = {}

@@ -143,10 +143,7 @@ def _leave_storage(ended: Ended) -> Mapping[str, Any]:
 
 
 def _failed_migration(ended: Ended) -> Mapping[str, Any]:
-    """Return the columns of a failed migration.
-
-    A retype whose migration has not started gets no migration status.
-    """
+    # A retype whose migration has not started gets no migration status.
     row = ended.row
     begun = row.own_status != _Own.RETYPING or row.migration_status in volume_lifecycle.MOVING
     return {'migration_status': 'error'} if begun else {}

@@ -117,7 +117,6 @@ def reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
     :param lease_seconds: time for connecting the initiator, if the attachment has a connector
     :param within: called in the same transaction with the id of the new attachment; if ``within``
         raises, nothing is written
-    :param caller: caller of the request; None for the service itself
     :raises VolumeNotFound: the volume is deleted, or belongs to another project than
         `Wish.project_id`
     :raises InvalidVolume: refused by `blockattach.storage.domain.multiattach.admit`; nothing was
@@ -145,7 +144,6 @@ def move(database: storage_db.Database, volume_id: str, attachment_id: str, even
     :param generation: generation that the caller has read; None for any
     :param within: called in the same transaction; if ``within`` raises, nothing is written
     :param expected: the attachment as read just before, with its volume
-    :param caller: caller of the request; None for the service itself
     :raises AttachmentNotFound: the attachment is deleted, or never existed
     :raises StaleGeneration: the attachment has changed since it was read; nothing was changed
     :raises InvalidTransition: the state does not allow the event; nothing was changed
@@ -368,7 +366,6 @@ def _needed_by(row: records.Attachment) -> set[str]:
 
 
 def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
-    """Return True if a write took effect whose commit was not confirmed."""
     # Wait for the transaction of the lost connection, which may still hold the lock of the volume.
     connection.execute(sa.select(_volumes.c.id).where(
         _volumes.c.id == volume_id).with_for_update())
@@ -416,7 +413,7 @@ def _as_read(record: object, names: Iterable[str], prefix: str = '') -> dict[str
 
 def _counted(reads_others: bool, shape: statements.Shape, *which: sa.ColumnElement[bool],
              also: Mapping[Any, Any] | None = None) -> sa.Update:
-    """Return the update of the volume that belongs to a change of an attachment.
+    """Return the update of a volume that belongs to a change of an attachment.
 
     :param reads_others: True if the change depends on other attachments of the volume, not only
         on the summary of them in the volume

@@ -126,8 +126,10 @@ def _run_one(database: storage_db.Database, migration: Migration, most: int | No
             found += batch.found
             done += batch.done
             if not batch.done:
+                # The remaining rows cannot be migrated now, for example because of work on them.
                 break
     except Exception as exc:
+        # Any error, because it must not stop the other migrations. The result contains it.
         LOG.exception('Failed to run online data migration%s', log.fields(name=migration.name))
         failure = exc
     return Result(migration.name, found, done, migration.remaining(database), failure)

@@ -145,7 +145,6 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
     :param held: claim that must be valid; None for a claim of any owner
     :param tried: True to exclude the pool from further scheduling. With False, the pool is
         excluded only if a volume service has claimed the work
-    :param say: writes the user message in the same transaction
     :returns: new generation of the volume, which is unchanged if no space was claimed
     :raises StaleGeneration: another process has continued the work
     """

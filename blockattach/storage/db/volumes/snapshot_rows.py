@@ -102,7 +102,6 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any, eve
     """Apply an event to a locked snapshot: change its status and increment its generation.
 
     :param chosen: see `snapshots.next_status`
-    :returns: the new status
     :raises InvalidSnapshot: the status does not allow the event
     :raises RetryRequest: the row has changed since it was read
     """

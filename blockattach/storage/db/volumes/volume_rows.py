@@ -192,7 +192,6 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any,
     claimed is released when the work ends, unless ``values`` contain the columns of the claim.
 
     :param chosen: see `volume_lifecycle.next_status`
-    :returns: the new own status
     :raises InvalidVolume: the own status does not allow the event
     :raises RetryRequest: the row has changed since it was read
     """

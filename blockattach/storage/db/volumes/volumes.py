@@ -182,7 +182,6 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
     :param owner: owner that must have the claim on the creation; None for any owner
     :param tried: True to exclude the pool from further scheduling. With False, the pool is
         excluded only if a volume service has claimed the creation
-    :param say: writes the user message in the same transaction
     :returns: new generation of the volume
     :raises StaleGeneration: another process has continued the creation
     """
