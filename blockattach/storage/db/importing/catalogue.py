@@ -117,11 +117,8 @@ def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
 
 def _qos_specs(cinder: source.Source, now: datetime.datetime,
                ) -> tuple[list[dict[str, Any]], list[report.Finding]]:
-    """Return the QoS specs, and the findings about refused ones.
-
-    Cinder stores QoS specs as a tree. The root holds the name; the limits and the consumer are
-    its leaves.
-    """
+    # Cinder stores QoS specs as a tree. The root holds the name. The limits and the consumer are
+    # its leaves.
     checked = report.check(_QOS, cinder.rows(_QOS))
     refused, lost = list(checked.findings), checked.owners('specs_id')
     leaves: dict[str, dict[str, str | None]] = {}
@@ -164,7 +161,7 @@ def _encryption(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any
 
 def _limits(cinder: source.Source, table: str, owner: str, keys: Mapping[str, str],
             refused: list[report.Finding]) -> tuple[list[dict[str, Any]], int]:
-    """Return the imported limits, and the number of limits that are not imported."""
+    # Limits of resources that this service does not have, such as backups, are not imported.
     found = cinder.rows(table)
     checked = report.check(table, [row for row in found if row['resource'] in keys])
     refused += checked.findings

@@ -29,6 +29,7 @@ _REFUSALS = (sa.exc.IntegrityError, sa.exc.DataError, OverflowError, UnicodeErro
 """Errors of a database or its driver about a value that it does not accept."""
 _CHILDREN = ('volume_metadata', 'volume_image_metadata', 'snapshots', 'snapshot_metadata',
              'attachments')
+# As in Cinder (``service_down_time``).
 _ALIVE = datetime.timedelta(seconds=60)
 _LEFT = ('backups', 'groups')
 _HANGING = ('snapshots', 'volume_attachment')
@@ -39,9 +40,9 @@ _HERE = {'snapshots': 'snapshots', 'attachments': 'volume_attachment'}
 
 def _missing(connection: sa.Connection, name: str,
              rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows whose key does not exist here, without the parts of existing types."""
     table = models.metadata.tables[name]
     if name in _OF_TYPES:
+        # A type that exists here keeps its own extra specs, encryption and access.
         types = set(connection.execute(sa.select(_types.c.id)).scalars())
         return [dict(row) for row in rows if row['volume_type_id'] not in types]
     key = [column.name for column in table.primary_key]
@@ -106,13 +107,12 @@ def write_catalogue(database: storage_db.Database,
 
 def _write(database: storage_db.Database, batch: Sequence[volumes.Draft],
            into: report.Report) -> None:
-    """Write volumes in one transaction, or one by one if the database refuses any of them.
-
-    A refused volume is added to the report and does not prevent others from being written.
-    """
+    # One transaction for the batch. Only if the database refuses a value, the volumes are written
+    # one by one, so that the others are imported.
     try:
         drafts(database, batch, into)
     except (oslo_db_exception.DBError, *_REFUSALS) as exc:
+        # oslo.db wraps the error of the driver. Others, such as a lost connection, end the import.
         inner = getattr(exc, 'inner_exception', None) or exc
         if not isinstance(inner, _REFUSALS):
             raise
@@ -156,10 +156,7 @@ def drafts(database: storage_db.Database, batch: Sequence[volumes.Draft],
 
 
 def _count(into: report.Report, counts: Mapping[str, tuple[int, int]]) -> None:
-    """Add numbers of rows to a report.
-
-    Called after the commit, because the transaction may be repeated.
-    """
+    # Called after the commit, because the transaction may be repeated.
     for name, (taken, there) in counts.items():
         into.taken[name] += taken
         into.there[name] += there
@@ -220,6 +217,7 @@ class Importer:
 
         :raises ConfigurationError: services of Cinder are running
         """
+        # A service that is running would change rows that were read already.
         running = self._running()
         if running:
             raise errors.ConfigurationError(
@@ -236,13 +234,11 @@ class Importer:
         return result
 
     def _report(self) -> report.Report:
-        """Return a report of types, QoS specs and limits, without any volume."""
         result = report.Report(refused=list(self._refused), changed=list(self._replaced))
         catalogue.count(self._catalogue, result)
         return result
 
     def _running(self) -> list[str]:
-        """Return the Cinder services that have reported recently."""
         now = self._database.clock.utcnow()
         return sorted(
             f'{row["binary"]} on {row["host"]}'
@@ -250,7 +246,6 @@ class Importer:
             if row.get('updated_at') and row['updated_at'] > now - _ALIVE)
 
     def _drafts(self, result: report.Report) -> Iterator[tuple[list[volumes.Draft], set[str]]]:
-        """Yield the drafts of each batch of volumes, and the ids of those that exist here."""
         for batch in self._cinder.volumes():
             drafts = self._reader.drafts(batch, result)
             result.found['volumes'] += len(batch)
@@ -269,7 +264,6 @@ class Importer:
             yield [one for one in drafts if one.id not in lost], there
 
     def _judge_names(self, connection: sa.Connection) -> None:
-        """Remove types and QoS specs whose names are in use here."""
         lost: dict[str, list[str]] = {}
         for name, table in (('qos_specs', 'quality_of_service_specs'),
                             ('volume_types', 'volume_types')):

@@ -128,10 +128,6 @@ class Source:
             after = table.c.id > found[-1]['id']
 
     def _read(self, table: sa.Table, query: sa.Select[Any]) -> list[dict[str, Any]]:
-        """Return the rows of a query.
-
-        :raises ConfigurationError: the table cannot be read
-        """
         try:
             with self._engine.connect() as connection:
                 return [dict(row._mapping) for row in connection.execute(query)]
@@ -142,14 +138,16 @@ class Source:
         if self._engine.dialect.name == 'sqlite':
             # SQLite stores any bytes as text. Rows with invalid text are refused later.
             raw.text_factory = _decode
+        # Even if the URL names a user who may write, nothing here can change the database.
         cursor = raw.cursor()
         cursor.execute(_READ_ONLY[self._engine.dialect.name])
         cursor.close()
         if self._engine.dialect.name != 'sqlite':
+            # PostgreSQL undoes a setting whose transaction is rolled back.
             raw.commit()
 
     def _revision(self, connection: sa.Connection) -> str | int | None:
-        """Return the revision or the migration number of the schema, or None if it has none."""
+        # Cinder replaced the migration numbers by Alembic. A database that was upgraded has both.
         tables = self._metadata.tables
         for name, column in (('alembic_version', 'version_num'), ('migrate_version', 'version')):
             if name in tables:
@@ -183,7 +181,7 @@ class Source:
 
 
 def _live(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Return the condition for live rows. ``deleted`` is a boolean or a number in Cinder."""
+    # ``deleted`` is a boolean or a number in Cinder.
     if 'deleted' not in table.c:
         return sa.true()
     column = table.c.deleted
@@ -191,7 +189,8 @@ def _live(table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def _raw(table: sa.Table) -> sa.Select[Any]:
-    """Select the columns as stored, so that a value invalid for its type raises no error yet."""
+    # As stored, so that a value that is invalid for its type raises no error yet, but is refused
+    # with the name of its row.
     return sa.select(*(_as_stored(column).label(column.name) for column in table.c))
 
 

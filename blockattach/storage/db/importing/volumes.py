@@ -121,6 +121,7 @@ class Reader:
 
     def _draft(self, row: dict[str, Any],
                parts: dict[str, list[dict[str, Any]]]) -> Draft | list[report.Finding]:
+        # Any member of a cluster serves its volumes, so the cluster names the backend.
         pool = importing.pool_of(row.get('cluster_name') or row['host'], self._choices)
         kind = self._kinds.get(row['volume_type_id']) if row['volume_type_id'] else self._default
         refused = [report.finding('volumes', row, code)
@@ -132,6 +133,7 @@ class Reader:
         attachments: list[dict[str, Any]] = []
         if not refused:
             attachments, refused = self._attachments(row, parts, draft)
+            # A host that uses the volume without an attachment could not be disconnected.
             if row['status'] in importing.HELD and not (attachments or refused):
                 refused = [report.finding('volumes', row, 'unknown_holder')]
         if refused:
@@ -163,6 +165,7 @@ class Reader:
             yield 'no_pool'
         if kind is None:
             yield 'no_type'
+        # After a migration, Cinder may keep the data under the name of another volume.
         if row.get('_name_id') not in (None, row['id']):
             yield 'other_name'
         if row.get('encryption_key_id') or (kind is not None and catalogue.needs_key(kind)):
@@ -224,6 +227,7 @@ class Reader:
             except importing.Refused as exc:
                 refused.append(self._of_attachment(one, exc.code)._replace(
                     holder=read.host or read.instance_uuid or '', text=exc.text))
+        # Cinder has one credential for all hosts of a volume.
         shared = None
         if any(what.connector is not None for _, _, what in taken):
             try:
@@ -253,18 +257,15 @@ class Reader:
         return made, refused
 
     def _of_attachment(self, row: Mapping[str, Any], code: str) -> report.Finding:
-        """Return a finding about an attachment, which old schemas store in the row of the volume.
-        """
+        # Old schemas store the attachment in the row of the volume.
         if self._cinder.is_old:
             return report.finding('volumes', {'id': row['volume_id']}, code)
         return report.finding('volume_attachment', row, code)
 
 
 def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the only attachment of a volume in an old schema, as a row of a later schema.
-
-    The attachment has no id in the old schema, so the id is derived from that of the volume.
-    """
+    """Return the only attachment of a volume in an old schema, as a row of a later schema."""
+    # The old schema has no id of an attachment. The derived id is the same in a repeated import.
     modes = {one['key']: one['value'] for one in admin}
     return {'id': str(uuid.uuid5(uuid.UUID(row['id']), 'attachment')), 'volume_id': row['id'],
             'attached_host': row['attached_host'], 'instance_uuid': row['instance_uuid'],
@@ -274,6 +275,7 @@ def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[
 
 
 def _read(row: Mapping[str, Any], location: str | None) -> importing.Found:
+    # Cinder stored connectors in `attachment_specs` before it had a column for them.
     connector = row.get('connector') or {one['key']: one['value'] for one in row['specs']}
     return importing.Found(
         row['id'], row['volume_id'], row['instance_uuid'], row['attached_host'],
