@@ -49,14 +49,14 @@ class Kind(enum.StrEnum):
     """Message pattern of a method."""
 
     CALL = 'call'
-    """One server handles the message, and the caller waits for the reply."""
+    """Message to one server, for whose reply the caller waits."""
     CAST = 'cast'
-    """One server handles the message without a reply.
+    """Message to one server, without a reply.
 
     The message may be lost, so a deadline in the database must cover the work.
     """
     FANOUT = 'fanout'
-    """Each server that is listening receives a copy. There is no reply."""
+    """Message to each server that is listening, without a reply."""
 
 
 class Timeout(enum.StrEnum):

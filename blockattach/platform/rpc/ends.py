@@ -28,7 +28,7 @@ class Work(enum.StrEnum):
 
 
 class End(NamedTuple):
-    """Way in which a call ends without a reply.
+    """Limit or fault that ends a call without a reply.
 
     :ivar when: description of the limit or fault
     :ivar limits: options that set the limit

@@ -22,7 +22,7 @@ _SLOWED = ('grant', 'revoke')
 
 
 class Fault(enum.Enum):
-    """Way in which a call of a fake driver fails.
+    """Failure of a call of a fake driver.
 
     An uncertain call fails either before or after it has had its effect.
     """

@@ -358,7 +358,7 @@ class LifecycleTest(ConnectionTestCase):
         self.assertEqual({connectors[1]['initiator']: 'rw'}, self.grants(volume_id))
 
     def test_detach_keeps_grant_of_other_server_on_host(self):
-        """One server is detached, and the host keeps the grant for the other one."""
+        """The host keeps its grant while another server on it uses the volume."""
         volume_id = self.volume(multiattach=True)
         connector = make.connector()
         for server in (base.SERVER, base.OTHER_SERVER):

@@ -12,7 +12,7 @@ LINEAR = lvm_stand_in.new_volume('linear', units.GIB)
 
 
 class Lvm(store.StoreContract):
-    """One machine per test; the contract is run by the subclasses."""
+    """Store contract on a new machine for each test. Subclasses choose the type of volumes."""
 
     lvm_type = ''
     goes_on = True

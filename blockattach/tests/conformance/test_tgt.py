@@ -15,7 +15,7 @@ from blockattach.tests.conformance import settings
 
 
 class Tgt(target.TargetBase):
-    """One tgtd per test."""
+    """Target contract on a new tgtd for each test."""
 
     def make(self) -> tgt.TgtTarget:
         if not hasattr(self, 'settings'):

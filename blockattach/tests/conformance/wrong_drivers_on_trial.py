@@ -1,4 +1,4 @@
-"""One wrong driver in a module like that of a third party."""
+"""Module of a third party with a faulty driver."""
 from blockattach.tests.conformance import wrong_drivers
 
 

@@ -213,7 +213,7 @@ class UpgradeTest(RowsTestCase):
         self.is_at('1001, contracted to c1001')
 
     def test_upgrade_without_services_needs_one_sync(self):
-        """One `db sync` expands, migrates the data and contracts."""
+        """`db sync` expands, migrates the data and contracts in one call."""
         self.stop_the_older()
         self.check(0, 'db', 'sync')
         self.assertEqual('', self.said)

@@ -135,7 +135,7 @@ class CreateTest(VolumeCase):
             self.assert_only()
 
     def is_refused(self, made):
-        """Let the next attempt of a create be refused."""
+        """Make the backend refuse the next attempt of a create."""
         self.world.store.faults.plan('create', faults.Fault.REFUSED)
         self.world.look()
         self.world.settle()

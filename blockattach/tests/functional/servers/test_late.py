@@ -37,7 +37,7 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
     SHIFT = 0.0
 
     def hang(self):
-        """Let the other process take the action over and finish its work."""
+        """Make the other process take the action over and finish its work."""
         for _ in range(2):
             self.cloud.clock.advance(120)
             self.report(self.other_api)
@@ -48,7 +48,7 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
         self.cloud.settle()
 
     def report(self, api):
-        """Let the agents report to the process that does not hang."""
+        """Send reports of the agents to the process that does not hang."""
         for name in self.cloud.agents:
             api.conductor.report(context.admin_context(), name, 'fake', VERSION, {})
 
@@ -129,7 +129,7 @@ class OverlapTest(TwoApis):
     """Late process that resumes when its server is in another action."""
 
     def take_over(self):
-        """Let the other process take the action over and finish its work."""
+        """Make the other process take the action over and finish its work."""
         self.cloud.clock.advance(120)
         for name in self.cloud.agents:
             self.report(name, {})
@@ -248,7 +248,7 @@ class OverlapTest(TwoApis):
                 self.assertEqual({}, self.hosts['host-a'].servers())
 
     def test_concurrent_attachments_of_one_server_succeed(self):
-        """One attach waits before each of its requests until the other one has finished."""
+        """The second attach runs completely before one of the requests of the first."""
         for place in range(5):
             with self.subTest(place):
                 one, two = self.volume(), self.volume()

@@ -289,7 +289,7 @@ class RepairedTest(Acts):
     """Servers whose guest was lost in an operation, and their repair by the owner."""
 
     def after_evacuation(self, host):
-        """Let the destination fail during an evacuation, and let the failed host return."""
+        """Fail the destination during an evacuation, and start the failed host again."""
         made = self.create({**test_interruptions.ROOT, 'uuid': self.shared}, host=host)
         self.kill(host)
         self.cloud.later()
