@@ -1,7 +1,7 @@
 """RPC client, which sends messages, waits for replies, and translates failures.
 
-An idempotent call is sent again as long as no heartbeats arrive. Its message was lost with a
-process that stopped, or is in the queue of a process that will start again.
+An idempotent call is sent again as long as no heartbeats arrive. The message was then either lost
+with a process that stopped, or waits in the queue of a process that will start again.
 """
 import contextlib
 import inspect
@@ -30,10 +30,13 @@ from blockattach.platform.telemetry import acts
 LOG = logging.getLogger(__name__)
 
 _LEAST_SECONDS = 1.0
+"""Minimum time in which an attempt waits for a heartbeat."""
 _FIRST_PAUSE_SECONDS = 0.1
 """Pause after the first attempt to reach a server. The pause doubles with each attempt."""
+# Attempts are not limited, and the pause would overflow a float after about a thousand of them.
 _MOST_DOUBLINGS = 10
-# With at least one heartbeat, a caller waits longer than its limit by at least this factor.
+# Each heartbeat restarts the wait, and the first one is due after a third of it (`serving.SIGNS`).
+# An attempt that exceeds its limit by this factor, half of that third, has received a heartbeat.
 _WITH_SIGNS = 1 + 0.5 / serving.SIGNS
 
 _Interface = TypeVar('_Interface', bound=contract.Interface)
@@ -42,7 +45,7 @@ _Interface = TypeVar('_Interface', bound=contract.Interface)
 def stub(interface: type[_Interface], invoke: contract.Invoke) -> _Interface:
     """Return a client of an interface, generated from its declaration.
 
-    The methods of the client raise the errors of `contract.Invoke`.
+    The methods of the client raise the errors that `contract.Invoke` lists.
     """
     methods = {name: _sending(name, inspect.signature(getattr(interface, name)), invoke)
                for name in contract.methods(interface)}
@@ -113,7 +116,7 @@ class Client:
                                 call_monitor_timeout=None if short else self._silence)
 
     def __call__(self, ctxt: context.RequestContext, name: str, /, **arguments: Any) -> Any:
-        """Send a method (see `blockattach.platform.rpc.contract.Invoke`)."""
+        """Send a message as `contract.Invoke` describes."""
         with self._telemetry.rpc_client(self._interface, name):
             return self._invoke(ctxt, name, arguments)
 
@@ -178,8 +181,8 @@ class Client:
               arguments: Mapping[str, Any]) -> Any:
         """Send one message and return the reply.
 
-        A message that certainly reached no server over the direct client is sent through the
-        broker.
+        If the direct client certainly reached no server, the message is sent through the broker.
+        Any other error is raised, because a server may be handling the message.
 
         :param changed: timeouts that differ from those of the method
         """

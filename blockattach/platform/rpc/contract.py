@@ -65,9 +65,9 @@ class Timeout(enum.StrEnum):
     SHORT = 'short'
     NORMAL = 'normal'
     LONG = 'long'
-    """The message expires as with NORMAL if it was not started, but the work may take long.
+    """Timeout of work that may take long. Heartbeats show that the work continues.
 
-    Heartbeats show that the work continues.
+    A message whose work was not started expires as with NORMAL.
     """
 
 
@@ -79,8 +79,8 @@ class Method:
     :ivar timeout: None if messages never expire; a call always has a timeout
     :ivar signature: text of the signature, for the fingerprint
     :ivar repeated: True for an idempotent call, which is sent again while no heartbeats arrive
-    :ivar fast_lane: True for a method that only writes to the database. It has threads that no
-        backend can block
+    :ivar fast_lane: True for a method that only writes to the database. Dedicated threads handle
+        its messages, so that no slow backend delays them
     """
 
     name: str
@@ -102,7 +102,7 @@ class Interface(abc.ABC):
 
 
 class Invoke(Protocol):
-    """Callable that sends a method of an interface by its name. Stubs are built on it."""
+    """Callable that sends a message for a method, given by name. Generated stubs call it."""
 
     def __call__(self, ctxt: Any, name: str, /, **arguments: Any) -> Any:
         """Send a message.
@@ -183,7 +183,7 @@ def portable(error: errors.BlockattachError) -> errors.BlockattachError:
 def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
     """Return the error for an unexpected error of a server. The outcome of the work is unknown.
 
-    :param what: the unexpected error, as the reason in the text
+    :param what: description of the unexpected error, such as its class
     """
     return errors.BackendUncertain(
         reason=UNFORESEEN % {'method': name, 'server': server, 'reason': what})
@@ -196,7 +196,7 @@ def parsed(version: str) -> tuple[int, int]:
 
 
 def versions(interface: type[Interface]) -> tuple[str, ...]:
-    """Return all versions of an interface, oldest first. Each of them added methods."""
+    """Return all versions of an interface, oldest first. Each version added methods."""
     return tuple(sorted({method.since for method in methods(interface).values()}, key=parsed))
 
 

@@ -14,7 +14,7 @@ from blockattach.platform.rpc import contract
 
 
 class NotReached(oslo_messaging.MessageDeliveryFailure):
-    """No server is known, or none has received or accepted the message.
+    """Delivery failure which proves that no server has accepted the message.
 
     Nothing was done, so the caller may send the message another way.
     """
@@ -37,7 +37,7 @@ class End(NamedTuple):
     :ivar error: error for the caller
     :ivar text: text of the error; None for the text of its class
     :ivar remote: class names of errors of the server to which the row is limited; empty for all
-    :ivar then: description of what happens before the caller gets the error
+    :ivar then: description of the retries before the caller gets the error
     """
 
     name: str
@@ -57,6 +57,8 @@ _SOON = ('an idempotent call is sent again after 0.1 seconds, with a pause that 
          'time, until the limits are reached')
 _OLD = 'cannot send %(method)s of version %(since)s to %(topic)s: '
 
+# The first matching row applies, so special rows are before general ones. `NotReached` is a
+# MessageDeliveryFailure, and the row 'unforeseen' matches every RemoteError.
 ENDS = (
     End('late', 'the deadline of the caller has passed when the message is sent, or when the '
         'server reads the message',

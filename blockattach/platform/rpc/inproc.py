@@ -53,7 +53,6 @@ class Call:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def answer(self, body: bytes) -> None:
-        """Wake the caller with a reply."""
         self._answers.put(body)
 
     def beat(self) -> None:
@@ -110,8 +109,9 @@ class Broker:
         :param first: True to put the message at the head of the queue
         :raises MessageDeliveryFailure: the queue is full
         """
-        # Without the lock of the broker, because a reader takes its own lock before that of the
-        # broker. A reader may stop between the choice and the hand-over.
+        # A reader takes its own lock before that of the broker, so `take` is called without the
+        # lock of the broker. A reader may therefore stop after it was chosen. The next one is then
+        # chosen.
         while (reader := self._next_reader(letter, first)) is not None:
             if reader.take(letter):
                 return
@@ -169,6 +169,8 @@ class Broker:
         """Remove an unread message from its queue, because its caller no longer waits."""
         with self._lock:
             waiting = self._waiting.get(letter.address)
+            # Letters are compared by identity (``eq=False``), so an equal message of another
+            # caller stays.
             if waiting and letter in waiting:
                 waiting.remove(letter)
 
@@ -201,16 +203,13 @@ class InprocIncomingMessage(oslo_drivers.Message):
         self._letter = letter
 
     def waits(self) -> bool:
-        """Return True if the caller waits for a reply."""
         return self._letter.call is not None
 
     def answer(self, content: Mapping[str, Any]) -> None:
-        """Send the reply (see `oslo_drivers.Message`)."""
         assert self._letter.call is not None
         self._letter.call.answer(jsonutils.dump_as_bytes(content))
 
     def heartbeat(self) -> None:
-        """Send the caller a heartbeat."""
         if self._letter.call is not None:
             self._letter.call.beat()
 
@@ -232,7 +231,7 @@ class InprocListener(oslo_drivers.Listener):
               ) -> None:
         """Start listening. Queued messages are handed over first, in their order."""
         # Senders that find this reader wait for the lock until the queued messages are handed
-        # over.
+        # over. A newer message can therefore not overtake a queued one.
         with self._lock:
             super().start(on_incoming_callback)
             kept = self._broker.subscribe(self, self._addresses)

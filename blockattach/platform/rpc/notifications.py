@@ -1,8 +1,8 @@
 """Notifications to other services.
 
-Nothing is sent until ``[oslo_messaging_notifications] driver`` is set, and nothing is read for a
-notification that is not sent. A notification never fails or delays the operation: nothing waits
-for an unreachable broker. Notifications are sent after the commit.
+Nothing is sent until ``[oslo_messaging_notifications] driver`` is set, and until then no data is
+read for notifications either. A notification is sent after the commit of the operation, and never
+fails or delays the operation.
 """
 import logging
 from typing import Any
@@ -35,6 +35,7 @@ class Notifications:
         self._channel = channel
         self._notifier = None
         if channel is not None:
+            # There is a single attempt, so that no operation waits for an unreachable broker.
             self._notifier = oslo_messaging.Notifier(
                 channel, publisher_id=publisher, retry=0,
                 serializer=serializing.Serializer({}, clock.Clock()))
@@ -48,8 +49,8 @@ class Notifications:
              publisher: str | None = None) -> None:
         """Send an event. No error is raised, because a notification never fails an operation.
 
-        Events of failures also have the priority info. All events of a resource therefore use the
-        same queue, and arrive in order.
+        Events of failures have the priority ``info`` like all others. All events of a resource
+        therefore use the same queue, and arrive in order.
 
         :param publisher: None for the default publisher
         """

@@ -13,7 +13,7 @@ from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import serving
 from blockattach.platform.rpc import transport
 
-# All methods only read or change memory.
+# All methods only read or change memory, so no message waits long for the thread.
 _THREADS = 1
 
 
@@ -37,16 +37,14 @@ class ProcessEndpoint(ProcessInterface):
     """Endpoint of `ProcessInterface` for this process."""
 
     def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
-        """Return the levels of the loggers with a name prefix, by name."""
         return log.levels(prefix)
 
     def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
-        """Set the level of the loggers with a name prefix, until the process ends."""
         log.set_levels(prefix, level)
 
 
 def client(bus: transport.Bus, binary: str, host: str) -> ProcessInterface:
-    """Return a client for a process. An absent process is noticed by the first call.
+    """Return a client for a process. If the process does not run, the first call fails.
 
     :param host: host of the process, without a backend
     """

@@ -59,7 +59,8 @@ DEFAULTS = (
 def option_in(conf: cfg.ConfigOpts, text: str) -> str | None:
     """Return the first option of the driver that an error names, or None.
 
-    The driver validates its options when it opens a connection, and raises plain errors.
+    The driver validates its options only when it opens a connection. Its errors have no attribute
+    for the option, so the text is searched.
     """
     if _TLS in text:
         return 'ssl'

@@ -12,10 +12,11 @@ message without a timeout             is handled whenever it arrives
 ====================================  ========================================================
 
 The clocks of two hosts may differ, so no wall-clock time is sent. A message contains the seconds
-until it expires, and the monotonic time of the sender. The difference to the monotonic time of the
-receiver is smallest for the message with the shortest delay. If the difference of another message
-is larger, the message has waited for the excess time, in the broker or for a thread. The first
-message of a sender cannot be compared, but the broker drops expired calls.
+until it expires, and the monotonic time of the sender. The receiver subtracts the latter from its
+own monotonic time. The result is the offset of the two clocks plus the delay of the message, so
+the smallest result of a sender belongs to its fastest message. Any excess over the smallest result
+is time that a message has waited, in the broker or for a thread. The first message of a sender
+counts as not delayed. The broker drops calls that have expired in its queue.
 
 An object changes only together with its ``VERSION``, and ``obj_make_compatible`` converts it to an
 older version. A test compares the fingerprints of all objects.
@@ -58,7 +59,7 @@ class BlockattachObject(ovo_base.VersionedObject):
 
     @classmethod
     def of(cls, record: object, **values: Any) -> Self:
-        """Return the object of a record.
+        """Return an object with the values of a record.
 
         Fields that are not in ``values`` are read from the attributes of the record. A field is
         None if the record has no such attribute.
@@ -68,8 +69,8 @@ class BlockattachObject(ovo_base.VersionedObject):
     def to_body(self) -> dict[str, Any]:
         """Return the body of a notification, with the fields beside name and version.
 
-        Readers of OpenStack notifications do not expect fields nested in
-        ``blockattach_object.data``, as oslo.versionedobjects serializes them.
+        oslo.versionedobjects nests the fields in ``blockattach_object.data``, which readers of
+        OpenStack notifications do not expect.
         """
         return _flat(self.obj_to_primitive())
 
@@ -79,7 +80,7 @@ _NAME, _VERSION, _DATA = (f'{BlockattachObject.OBJ_SERIAL_NAMESPACE}.{part}'
 
 
 def _flat(value: Any) -> Any:
-    """Return a primitive whose objects, inner ones too, have fields beside name and version."""
+    """Return a serialized value in which the fields of all objects are beside their names."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     if not isinstance(value, dict) or _DATA not in value:
@@ -145,7 +146,6 @@ class Serializer(_ObjectSerializer):
             SENDERS, REMEMBERED_SECONDS, clock.monotonic)
 
     def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """Return an argument or reply as plain data."""
         if type(entity) in _PLAIN:
             return entity
         if isinstance(entity, BlockattachObject):
@@ -154,7 +154,6 @@ class Serializer(_ObjectSerializer):
         return super().serialize_entity(ctxt, entity)
 
     def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """Return an argument or reply from plain data."""
         return entity if type(entity) in _PLAIN else super().deserialize_entity(ctxt, entity)
 
     def serialize_context(self, ctxt: context.RequestContext | Outgoing) -> dict[str, Any]:
@@ -194,4 +193,5 @@ class Serializer(_ObjectSerializer):
             fastest = self._fastest.get(sender)
             if fastest is None or difference < fastest:
                 self._fastest[sender] = fastest = difference
+        # The message was delayed by `difference - fastest` (see the docstring of the module).
         return now + float(stamp['seconds']) - (difference - fastest)

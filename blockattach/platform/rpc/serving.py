@@ -1,8 +1,8 @@
 """RPC server: oslo.messaging's server with its own threads and heartbeats.
 
 Expired messages are dropped, and failures of endpoints are translated. A caller gives up if it
-receives no heartbeat for ``[rpc] silence_timeout`` seconds. It therefore notices a dead server
-long before the timeout of the call.
+receives no heartbeat for ``[rpc] silence_timeout`` seconds. A caller therefore notices a dead
+server long before the timeout of the call.
 """
 import contextlib
 import inspect
@@ -58,7 +58,10 @@ _REFUSED = (errors.InvalidInput, oslo_messaging.rpc.NoSuchMethod,
 """Errors of a rejected message, which the sender gets as the answer."""
 
 _FAST_LANE_THREADS = 4
-"""For methods that only write to the database: a slow backend must not delay their callers."""
+"""Number of threads for methods that only write to the database.
+
+Without them, calls to a slow backend could occupy all threads and delay these methods.
+"""
 
 
 def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
@@ -85,7 +88,7 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
     deadline in the database ensures that the work is done later.
     """
     topic, name, answered = endpoint.TOPIC, method.name, method.kind is contract.Kind.CALL
-    # A fanout only spreads news, so its lines are of little use at INFO.
+    # Fanouts, such as pool reports, are repeated all the time, so their lines would fill a log.
     level = logging.DEBUG if method.kind is contract.Kind.FANOUT else logging.INFO
     before, after = f'rpc.{topic}.{name}.before_work', f'rpc.{topic}.{name}.before_reply'
     function = getattr(endpoint, name)
@@ -256,7 +259,7 @@ class Heartbeats:
                 self._changed.set()
 
     def end(self, message: Any) -> None:
-        """Stop the heartbeats of a message, because its reply was sent."""
+        """Stop the heartbeats of a message, if there are any."""
         with self._lock:
             self._watched.pop(id(message), None)
 
@@ -274,7 +277,7 @@ class Heartbeats:
                 for one in due:
                     one.due = now + one.seconds
                 self._wakes_at = min(one.due for one in self._watched.values())
-            # Without the lock, because sending may take long and messages arrive meanwhile.
+            # Sent without the lock, because sending may take long and messages arrive meanwhile.
             for one in due:
                 self._give(one.message)
             self._clock.wait(self._changed, max(self._wakes_at - self._clock.monotonic(), 0))
@@ -331,7 +334,8 @@ class RpcServer(rpc_server.RPCServer):
         return counted_threads.CountedThreads(name, self._telemetry.readings, max_workers)
 
     def _on_incoming(self, incoming: list[Any]) -> None:
-        # Heartbeats begin now, not when a thread is free.
+        # Heartbeats begin before a thread is free, so that a caller does not take a busy server
+        # for a dead one.
         for message in incoming:
             self._heartbeats.begin(message)
         threads = self._work_executor
@@ -344,6 +348,8 @@ class RpcServer(rpc_server.RPCServer):
         try:
             begin(self._process_incoming, incoming)
         except counted_threads.Ended:
+            # Nothing handles these messages any more. Further heartbeats would keep the callers
+            # waiting.
             for message in incoming:
                 self._heartbeats.end(message)
             raise
@@ -412,12 +418,13 @@ class Server:
         for server in ending:
             server.stop()
             server.hang_up()
-        # No server waits for its work before all have stopped accepting messages.
+        # All servers stop accepting messages first. Otherwise other transports would deliver
+        # messages during the wait for the work of the first server.
         for server in ending:
             server.end_fast_lane()
             try:
                 server.wait()
             except Exception as error:
-                # All work is done. A broker that is down finds the queues without a consumer when
-                # it is back.
+                # The work is done, only the connection to the broker has failed. The consumers
+                # end with the connection.
                 LOG.warning('Failed to close the queues of a server%s', fields(reason=error))

@@ -156,7 +156,8 @@ class Bus:
         self._telemetry = telemetry or acts.Telemetry(clock)
         self._serializer = serializing.Serializer(self._release.objects, self._clock,
                                                   self._telemetry)
-        # The class of the driver is not used, because most processes need not import it.
+        # The driver of http:// has an attribute for this. Its class is not imported here, because
+        # most processes do not need the module.
         self._reached = getattr(getattr(transport, '_driver', None), 'without_broker', False)
         self._while_waiting = while_waiting
 

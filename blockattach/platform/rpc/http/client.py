@@ -29,6 +29,7 @@ _SEND_SECONDS = 30.0
 _CAST_SECONDS = 10.0
 """Time within which a server must acknowledge a cast."""
 _LEAST_SECONDS = 0.001
+"""Minimum timeout of a socket, because a timeout of 0 makes the socket non-blocking."""
 _PIECE_BYTES = 65536
 _EVENTS = select.POLLIN | select.POLLRDHUP
 
@@ -155,7 +156,6 @@ class Client:
                                 None, body), endpoint, Limits(self._clock, _CAST_SECONDS))
 
     def close(self) -> None:
-        """Close all connections."""
         self._pool.close()
 
     def _send(self, request: wire.Request, endpoint: sites.Endpoint,
@@ -201,7 +201,7 @@ class Client:
                 f'{endpoint.authority}: {error.strerror or error}') from error
 
     def _connected(self, endpoint: sites.Endpoint, limits: Limits) -> socket.socket:
-        # The client has no thread of its own for this.
+        # Old connections are closed here, because the client has no thread of its own for that.
         self._pool.sweep()
         fresh = socket.create_connection((endpoint.host, endpoint.port),
                                          limits.seconds(_CONNECT_SECONDS))
@@ -249,9 +249,7 @@ def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
 
 
 def _content(request: wire.Request, answer: wire.Answer) -> bytes:
-    """Return the body of a reply, or raise the error for its status.
-
-    The proof was checked already.
+    """Return the body of a reply, whose proof is valid, or raise the error for its status.
 
     :raises NotReached: the server has rejected the request
     :raises NoAnswer: the status is unexpected
@@ -266,12 +264,13 @@ def _content(request: wire.Request, answer: wire.Answer) -> bytes:
 
 
 def _address(endpoint: sites.Endpoint) -> _Address:
-    # Without the instance, so that servers of the same process share their connections.
+    # The instance is left out, so that servers of the same process share their connections.
     return endpoint.host, endpoint.port, endpoint.fingerprint
 
 
 def _is_quiet(connection: socket.socket) -> bool:
     poll = select.poll()
     poll.register(connection, _EVENTS)
-    # Received data is either the end of the connection or was not requested.
+    # No data is expected on an idle connection. Readable data is either the end of the connection
+    # or was not requested, so the connection is not used again in both cases.
     return not poll.poll(0)

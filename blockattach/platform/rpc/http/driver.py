@@ -55,7 +55,7 @@ class HttpListener(oslo_drivers.Listener):
         with self._lock:
             super().start(on_incoming_callback)
         self._server.add(self._topic, self._endpoint.instance, self._take)
-        # After `add`, so that a client that finds the endpoint reaches the server.
+        # Registered after `add`, so that a client that finds the endpoint reaches the server.
         self._store.register(self._topic, self._name, self._endpoint)
 
     def stop(self) -> None:
@@ -80,6 +80,8 @@ class HttpListener(oslo_drivers.Listener):
         try:
             take([message])
         except threads.Ended:
+            # Nothing was started. The server answers with status 421, and the client tries the
+            # next endpoint.
             return False
         return True
 

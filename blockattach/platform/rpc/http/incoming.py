@@ -48,7 +48,6 @@ class Reply:
         """
         with self._lock:
             if not self.done.is_set():
-                # The first heartbeat sends the status 200 as well.
                 self._send(wire.HEARTBEAT if self._opened else wire.opening() + wire.HEARTBEAT)
                 self._opened = True
 
@@ -63,7 +62,8 @@ class Reply:
             self._connection.settimeout(_ANSWER_SECONDS)
             self._connection.sendall(data)
         except OSError as error:
-            # This is no error: the work is done anyway, and the caller finds out its outcome.
+            # Not an error of this process. The work is done, and the caller treats the outcome as
+            # unknown.
             LOG.info('Failed to send reply, lost the connection to the caller%s',
                      fields(reason=error))
             self.lost = True
@@ -90,16 +90,13 @@ class HttpIncomingMessage(oslo_drivers.Message):
         self._reply = reply if self.thread_waits else None
 
     def waits(self) -> bool:
-        """Return True if the caller waits for a reply."""
         return self._reply is not None
 
     def answer(self, content: Mapping[str, Any]) -> None:
-        """Send the reply (see `oslo_drivers.Message`)."""
         assert self._reply is not None
         self._reply.end(200, wire.encode(dict(content)))
 
     def heartbeat(self) -> None:
-        """Send the caller a heartbeat."""
         if self._reply is not None:
             self._reply.beat()
 

@@ -36,7 +36,7 @@ It exceeds `blockattach.platform.rpc.http.client.KEPT_SECONDS`.
 REQUEST_SECONDS = 30.0
 """Maximum time from the first to the last byte of a request."""
 _LOOK_SECONDS = 30.0
-"""Interval of checks if the caller of a running call is still connected."""
+"""Interval of checks whether the caller of a running call is still connected."""
 _LEAVE_SECONDS = 1.0
 _BACKLOG = 1024
 _HEADER_PIECE_BYTES = wire.HEADER_BYTES
@@ -98,12 +98,11 @@ class Server:
         threading.Thread(target=self._accept, name='rpc-http-accept', daemon=True).start()
 
     def add(self, topic: str, instance: str, take: Take) -> None:
-        """Add a server of a topic."""
         with self._lock:
             self._servers[topic, instance] = take
 
     def remove(self, topic: str, instance: str) -> None:
-        """Remove a server of a topic, if it is there."""
+        """Remove a server of a topic. A missing server is no error."""
         with self._lock:
             self._servers.pop((topic, instance), None)
 
@@ -116,7 +115,8 @@ class Server:
             idle = [connection for connection, state in self._connections.items()
                     if state is not _State.WORKS]
             for connection in (self._listening, *idle):
-                # Wakes the threads that wait for data. Each thread closes its own connection.
+                # The shutdown wakes the threads that wait for data. Each thread then closes its
+                # own connection.
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
@@ -143,7 +143,8 @@ class Server:
                 connection.close()
                 return
             if len(self._connections) >= self._most:
-                # Clients without a key must not exhaust the connections of those with one.
+                # Clients without a key must not use up the connections, so the oldest one without
+                # a proof is replaced.
                 oldest = next((each for each, state in self._connections.items()
                                if state is _State.UNPROVED), None)
             if oldest is not None:
@@ -214,7 +215,8 @@ class Server:
         connection.settimeout(IDLE_SECONDS)
         while head is None or not reader.whole:
             try:
-                # The buffer is allocated in full while the thread waits.
+                # `recv` allocates the whole buffer before it waits, so a connection that is idle
+                # or has no proof gets a small buffer.
                 data = connection.recv(_HEADER_PIECE_BYTES if head is None else _PIECE_BYTES)
             except TimeoutError:
                 return None
@@ -248,7 +250,7 @@ class Server:
         return request, proof, self._verifier.check(proof, request.claims)
 
     def _set(self, connection: socket.socket, state: _State) -> bool:
-        """Record the progress of a connection; return False if it must be closed."""
+        """Record the state of a connection. Return False if the connection must be closed."""
         with self._lock:
             if connection not in self._connections:
                 return False
@@ -296,11 +298,11 @@ class Server:
 
 
 def _refuse(connection: socket.socket) -> None:
-    """Reject a connection because of the limit, and shut it down. None of its data is processed.
-    """
+    """Reject and shut down a connection because of the limit, without processing its data."""
     with contextlib.suppress(OSError):
         # Another thread may be reading from the connection. OpenSSL does not allow concurrent
         # calls on a connection, so a TLS connection gets no response.
         if not isinstance(connection, ssl.SSLSocket):
             connection.send(wire.answer(503, closes=True), socket.MSG_DONTWAIT)
+        # The method of SSLSocket would also drop the TLS object, which the thread may be using.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -63,17 +63,14 @@ class MemoryStore:
         self._known: dict[tuple[str, str, Endpoint], None] = {}
 
     def register(self, topic: str, server: str, endpoint: Endpoint) -> None:
-        """Add an endpoint (see `EndpointStore`)."""
         with self._lock:
             self._known[topic, server, endpoint] = None
 
     def withdraw(self, topic: str, server: str, endpoint: Endpoint) -> None:
-        """Remove an endpoint (see `EndpointStore`)."""
         with self._lock:
             self._known.pop((topic, server, endpoint), None)
 
     def find(self, topic: str, server: str | None = None) -> Sequence[Endpoint]:
-        """Return endpoints (see `EndpointStore`)."""
         with self._lock:
             return [endpoint for known, name, endpoint in self._known
                     if known == topic and server in (None, name)]
@@ -94,7 +91,7 @@ class Lookup:
         self._first: dict[str, int] = {}
 
     def candidates(self, topic: str, server: str | None) -> Iterator[Endpoint]:
-        """Yield the endpoints to try, in order. Each endpoint is the first one equally often.
+        """Yield the endpoints to try. Each call starts with the next endpoint, to share the load.
 
         The endpoints of a named server come from the cache first. If all of them fail, the
         directory is read for further endpoints.
@@ -160,7 +157,7 @@ class Site(NamedTuple):
 
 
 class Registry:
-    """Sites of a process by URL. A site exists as long as it has a user."""
+    """Sites of a process by URL. A site exists until each `provide` and `join` has its `leave`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

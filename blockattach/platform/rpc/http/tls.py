@@ -38,7 +38,8 @@ def make_identity(clock: clocks.Clock) -> tuple[ssl.SSLContext, str]:
         now + datetime.timedelta(days=_DAYS)).sign(key, hashes.SHA256())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # Clients take unexpected data on an idle connection for its end, and tickets are such data.
+    # Session tickets would arrive on idle connections, and clients do not reuse an idle connection
+    # with data to read.
     context.num_tickets = 0
     _load(context, certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
@@ -57,9 +58,10 @@ def _load(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def client_context() -> ssl.SSLContext:
-    """Return the context for `connect`. It does not verify certificates, `connect` does."""
+    """Return the TLS context for `connect`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # No authority has signed the certificates. `connect` verifies them by their fingerprints.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

@@ -181,7 +181,8 @@ class Verifier:
             raise Untrusted('malformed nonce')
         now = _seconds(self._clock)
         with self._lock:
-            # A request from a clock that is ahead is valid for up to twice the window.
+            # A request from a clock that is ahead is valid for up to twice the window. The
+            # absolute value also covers a wall clock that was set back.
             while self._seen and abs(now - next(iter(self._seen.values()))) > 2 * WINDOW_SECONDS:
                 self._seen.popitem(last=False)
             if nonce in self._seen:
@@ -251,12 +252,10 @@ class KeyFile:
 
     @property
     def own(self) -> Key:
-        """Key that this process sends with."""
         return next(iter(self.accepted.values()))
 
     @property
     def accepted(self) -> Mapping[str, Key]:
-        """All keys by name."""
         return self._file.said()
 
     def _parse(self, text: str) -> Mapping[str, Key]:

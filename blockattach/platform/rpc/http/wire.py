@@ -27,6 +27,7 @@ _LINE_BYTES = 4
 _MOST_HEADERS = 32
 """Maximum number of headers. Each takes a hundred times its size, and clients send few."""
 _ROOT = '/rpc/'
+# Only plain data is sent, so dataclasses and datetimes raise an error like other objects.
 _OPTIONS = (orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
             | orjson.OPT_PASSTHROUGH_DATETIME)
 
@@ -44,7 +45,7 @@ class Malformed(Exception):
 
 
 class Kind(enum.StrEnum):
-    """Kind of a message. The sender of a call waits for its result."""
+    """Kind of a message. The sender of a call waits for the result."""
 
     CALL = 'call'
     CAST = 'cast'
@@ -202,7 +203,6 @@ class Reader:
         self._headers[key] = value.decode('latin-1').strip(' \t')
 
     def on_headers_complete(self) -> None:
-        """Check the complete header."""
         if self._header_size > HEADER_BYTES:
             raise Malformed('the header is too large')
         if self.parser.get_http_version() != '1.1':
@@ -216,13 +216,11 @@ class Reader:
         self.in_body = True
 
     def on_body(self, part: bytes) -> None:
-        """Store a part of the body."""
         self._body += part
         if len(self._body) > BODY_BYTES:
             raise Malformed('the body is too large')
 
     def on_message_complete(self) -> None:
-        """Record that the message is complete."""
         self.whole = True
 
     def _may_trail(self, key: str) -> bool:
@@ -246,7 +244,6 @@ class RequestReader(Reader):
         return self._size > 0
 
     def on_url(self, part: bytes) -> None:
-        """Store a part of the path."""
         self._target += part
         self._header_size += len(part)
 
