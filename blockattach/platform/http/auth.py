@@ -58,7 +58,7 @@ class Authentication:
 
 
 class Identity(NamedTuple):
-    """User, project and roles of a caller that Keystone does not know."""
+    """User, project and roles of a caller that is not authenticated by Keystone."""
 
     user_id: str
     project_id: str
@@ -72,7 +72,8 @@ class Identity(NamedTuple):
         :returns: None if the text has neither form
         """
         parts = text.split(':')
-        # Many servers join repeated headers with a comma.
+        # Many servers join repeated headers with a comma. A comma in the user or project therefore
+        # shows that the header was repeated.
         if len(parts) not in (2, 3) or not all(map(is_id, parts)) or ',' in ''.join(parts[:2]):
             return None
         roles = tuple(filter(None, parts[2].split(','))) if len(parts) == 3 else default_roles

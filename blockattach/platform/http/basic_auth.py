@@ -73,7 +73,8 @@ class Accounts:
     def _admits(self, user: str, password: bytes) -> bool:
         entries = self._users.said()
         entry = entries.get(user)
-        # Refuse an unknown user as slowly as a wrong password, so that timing reveals no names.
+        # The password of an unknown user is compared with the entry of another user. The rejection
+        # then takes as long as for a wrong password, so that timing reveals no names.
         compared = entry or next(iter(entries.values()), None)
         if compared is None:
             return False

@@ -5,8 +5,8 @@ operation (`Operation.facts`), the microversions, the addresses in links, and th
 service. The tag therefore changes with any visible change, even if no generation changes. It is
 known before the response is composed.
 
-The tag is weak: it promises equal facts, not equal bytes. A client can therefore not use it with
-``If-Match`` to make a change conditional.
+The tag is weak: equal tags mean equal facts, but not equal bytes. A client can therefore not use
+the tag with ``If-Match`` to make a change conditional.
 """
 import functools
 import hashlib

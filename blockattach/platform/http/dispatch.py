@@ -97,8 +97,8 @@ class Table:
         mapper = routes.Mapper(None, register=False, explicit=True)
         # Without minimization each variable is required, and is a whole segment.
         mapper.minimization = False
-        # The first match is used. A brace sorts after every letter, and therefore a variable after
-        # every literal.
+        # The first matching route is used. Literal segments must therefore precede variables, and
+        # do, because a brace sorts after every letter.
         for (method, shape), by_path in sorted(by_shape.items()):
             if len(by_path) > 1:
                 raise ValueError(f'{method}: ambiguous paths {", ".join(by_path)}')
@@ -179,8 +179,8 @@ class Dispatcher:
 
         :raises BlockattachError: a step failed (see the docstring of the module)
         """
-        # Some servers join repeated headers with a comma. A proxy may have used another one of
-        # the names than this service would.
+        # Some servers join repeated headers with a comma. A proxy may have routed the request by
+        # another one of the names than this service would use.
         if ',' in request.environ.get('HTTP_HOST', ''):
             raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
@@ -235,8 +235,7 @@ class Dispatcher:
         return webob.Response(status=200, app_iter=[], headerlist=list(streams.HEADERS.items()))
 
     def _handle(self, row: operation.Operation, call: operation.Call) -> Any:
-        """Return the value of the handler, or status 304 if the client has the current response.
-        """
+        """Return the value of the handler, or 304 if the client has the current response."""
         if row.facts is None:
             return row.handler(self._services, call)
         call.facts = row.facts(self._services, call)
@@ -275,7 +274,7 @@ class Dispatcher:
         context.deadline = request.environ.get(queueing.DEADLINE)
         if match.project_id is not None and match.project_id != context.project_id:
             raise errors.InvalidInput(MALFORMED_URL)
-        # Administrators see all projects; any other caller needs a project.
+        # Administrators see the resources of all projects. Any other caller needs a project.
         if not (context.project_id or context.is_admin or public):
             raise errors.NotAuthorized(NO_PROJECT)
         return context
@@ -338,6 +337,8 @@ class Dispatcher:
         if size == 0 or (size is None and not request.is_body_readable):
             return b''
         try:
+            # A body of unknown length is read up to one byte more than the limit, which shows that
+            # the body is too large.
             raw = bytes(request.environ['wsgi.input'].read(
                 self._max_body_size + 1 if size is None else size))
         except Exception:  # noqa: BLE001 - each server has other errors for a failed client

@@ -1,10 +1,10 @@
 """Health checks of the API, ``/healthcheck``, for load balancers and probes.
 
 They are served before anything else: without a token, a policy check or a log line. The middleware
-is the healthcheck of oslo.middleware. Its checks are entry points
-``oslo.middleware.healthcheck``, selected by ``[healthcheck] backends``. Each returns the last
-result of the health monitor of the process. ``/healthcheck/live`` only shows that the process
-responds.
+is the healthcheck of oslo.middleware. Its checks are plugins of the entry point group
+``oslo.middleware.healthcheck``, selected by ``[healthcheck] backends``. Each check of this project
+returns the last result of the health monitor of the process. ``/healthcheck/live`` only shows that
+the process responds.
 """
 import ipaddress
 from collections.abc import Callable
@@ -123,25 +123,20 @@ class _MonitorCheck(pluginbase.HealthcheckBaseExtension):
     name: str
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
-        """Return the result of the monitor in the form of oslo.middleware."""
         wrong = self.conf[_MONITOR].findings().get(self.name)
         return pluginbase.HealthcheckResult(available=wrong is None,
                                             reason=f'{self.name}: {wrong or "OK"}')
 
 
 class DatabaseCheck(_MonitorCheck):
-    """Health check of the database connection."""
-
     name = 'database'
 
 
 class BusCheck(_MonitorCheck):
-    """Health check of the message broker."""
-
     name = 'bus'
 
 
 class BackendsCheck(_MonitorCheck):
-    """Health check of the backends: at least one is up, if any is in use."""
+    """Health check of the backends, which fails only if backends are in use and none is up."""
 
     name = 'backends'

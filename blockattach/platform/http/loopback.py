@@ -46,7 +46,7 @@ def is_loopback(address: str) -> bool:
 def stands_for_loopback(host: str) -> bool:
     """Return True if an address or name resolves to loopback addresses only.
 
-    An empty or unknown name does not.
+    An empty or unknown name resolves to no address, so the result is False.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []

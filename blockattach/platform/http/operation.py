@@ -120,7 +120,7 @@ class Call:
                 {'rel': 'bookmark', 'href': f'{self.base_url}{self.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
-        """Return the URL of the next page, which has the same filters and starts at ``marker``."""
+        """Return the URL of the next page, with the same filters and starting after ``marker``."""
         # Without `offset`, because the first page has already skipped those rows.
         kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
         return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
@@ -128,8 +128,8 @@ class Call:
     def named(self) -> idempotency.Request | None:
         """Return the idempotency key and digest of this request (``Idempotency-Key``).
 
-        A repeated request with the same key creates nothing. The digest does not depend on the
-        order of keys in the body.
+        A repeated request with the same key creates nothing. The digest is independent of the
+        order of members in the JSON body.
 
         :returns: None if the request has no key
         :raises InvalidInput: the key is empty or too long, or there are several

@@ -64,8 +64,7 @@ def admitting(admission: admission.AdmissionController, timeout: float) -> middl
 def _read_to_end(request: webob.Request) -> None:
     length = request.environ.get('CONTENT_LENGTH') or ''
     # The kernel resets a connection that is closed with unread data, and the response would be
-    # lost.
-    # Each server raises other errors. The response is sent anyway.
+    # lost. Each server raises other errors for a failed read, and the response is sent anyway.
     with contextlib.suppress(Exception):
         request.environ['wsgi.input'].read(min(int(length), _MOST_BYTES) if length else 0)
 
@@ -90,7 +89,7 @@ def waited_seconds(number: int) -> float:
         return 0.0
     try:
         # The object is only used for getsockopt, which does not depend on the address family. The
-        # descriptor is detached, so that it stays open.
+        # descriptor belongs to the server, and is detached so that it stays open.
         wrapper = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=number)
         try:
             info = wrapper.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO,
@@ -104,9 +103,7 @@ def waited_seconds(number: int) -> float:
 
 
 def is_gone(number: int) -> bool:
-    """Return True if the client has closed the connection, or its sending direction.
-
-    A client that only closes the sending direction counts as gone as well.
+    """Return True if the client has closed the connection, or only its sending direction.
 
     :param number: file descriptor from `connection_number`; negative if unknown
     """

@@ -22,8 +22,8 @@ UNEXPECTED = ('The server has either erred or is incapable of performing the req
 
 _JSON = 'application/json'
 _BODILESS = (204, 304)
-# Datetimes have the format of this API (see `dumps`). A dataclass raises an error, so that a
-# forgotten view does not expose a whole record to a client.
+# `_default` converts datetimes to the format of this API. A dataclass raises an error, so that a
+# record is never sent as a whole because a handler has not applied a view.
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 

@@ -105,7 +105,7 @@ class View:
         self.whole = obj(self.keys, required=self.keys)
         self._nothing = dict.fromkeys(self.keys)
         self._attributes = tuple(attributes)
-        # A single call reads all attributes, because lists show thousands of records.
+        # A single call reads all attributes, because lists contain thousands of records.
         self._read = _reader(tuple(attributes.values()))
 
     def show(self, record: Any, /, **given: Any) -> dict[str, Any]:

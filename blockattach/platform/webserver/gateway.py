@@ -108,6 +108,7 @@ def answer(application: Application, environ: dict[str, Any], request: incoming.
                 result.close()
         status, headers = started
         if taken(environ) is not None:
+            # The stream has no end, so no other response can follow on the connection.
             request.closes = True
             return _written(status, headers, None, request, now)
         return _written(status, headers, b''.join(parts), request, now)

@@ -18,7 +18,7 @@ _MOST_HEADERS = 200
 _MOST_AHEAD = 64
 """Maximum number of pipelined requests. Each takes twenty times its size in memory."""
 _BESIDE = 4
-"""Bytes that count for each header besides name and value, so that many small headers count."""
+"""Bytes that are added to the size of each header, so that many small headers are limited."""
 # Bodies above the limit of the application by less than this are read, so that the application
 # rejects them with an error of the API.
 _MORE_BODY_BYTES = 1048576
@@ -123,7 +123,7 @@ class Incoming:
         return True
 
     def feed(self, data: bytes) -> None:
-        """Parse received data."""
+        """Parse received data. Complete requests and refusals are added to `whole`."""
         self._size += len(data)
         self._fed = len(data) + (0 if self.stage is Stage.NOTHING else self._fed)
         try:
@@ -148,9 +148,9 @@ class Incoming:
     # The names of the methods below are httptools'.
 
     def on_message_begin(self) -> None:
-        """Start the next request."""
         if len(self.whole) >= _MOST_AHEAD and isinstance(last := self.whole[-1], Request):
-            # The client must repeat the other requests on a new connection.
+            # The response to the last accepted request closes the connection. The client must
+            # repeat the other requests on a new one.
             last.closes = True
             raise _bad('Too many pipelined requests.')
         self._headers.clear()
@@ -159,19 +159,16 @@ class Incoming:
         self.stage = Stage.HEADER
 
     def on_url(self, part: bytes) -> None:
-        """Store a part of the request target."""
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Store a header, but not a trailer."""
-        # Trailers follow the body. They cannot be trusted.
+        # Trailers, which follow the body, are dropped because they cannot be trusted.
         if self._request is None:
             if len(self._headers) >= _MOST_HEADERS:
                 raise _long_header()
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Create the request from its complete header."""
         self._request = self._begin()
         self.stage = Stage.BODY
 

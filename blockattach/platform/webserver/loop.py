@@ -166,7 +166,6 @@ class Connection:
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket."""
         with contextlib.suppress(OSError):
             self.socket.close()
 
@@ -213,9 +212,11 @@ class Loop:
         """Serve connections until `end` is called and all complete requests are answered."""
         self._watch_listening(True)
         while not self.ending:
-            # Without deadlines there is nothing to check.
+            # Without connections there are no deadlines to check, so the thread sleeps.
             self._run_once(_TICK_SECONDS if self._connections or not self._accepts else None)
+        # The eventfd is never read, so `poll` would return at once from now on.
         self._poll.unregister(self._wake)
+        # Clients in the backlog are connected already. Closing the socket would reset them.
         self._accept()
         self._watch_listening(False)
         self._listening.close()
@@ -281,7 +282,7 @@ class Loop:
                 self._accept()
             elif number != self._wake:
                 connection = self._connections.get(number)
-                # None if the connection was closed to free memory.
+                # None if the connection was closed since `poll` returned, such as to free memory.
                 if connection is not None:
                     self._guard(connection, self._go_on)
         now = self._clock.monotonic()
@@ -357,7 +358,7 @@ class Loop:
             self._watch(connection)
 
     def _refuse(self, connection: Connection, status: str, reason: str) -> None:
-        # Frees the memory of the rejected request at once.
+        # A new parser frees the memory of the rejected request at once.
         connection.incoming = incoming.Incoming(self._most_body)
         self._count(connection, 0)
         connection.answer(gateway.plain(status, reason, self._clock.utcnow()),

@@ -78,7 +78,8 @@ class Pool(Generic[Work]):
             not be earlier than the deadlines of previous calls
         """
         with self._changed:
-            # Idle threads may not have taken their work yet, so they are compared with the queue.
+            # An idle thread may have been notified but not have taken its work yet. It is free
+            # only if there are more idle threads than queued pieces of work.
             free = len(self._waiting) < self._idle or self._begin_one()
             if not free and len(self._waiting) - self._idle >= self._size:
                 return False
@@ -108,7 +109,7 @@ class Pool(Generic[Work]):
             self._changed.notify_all()
 
     def _begin_one(self) -> bool:
-        """Start a thread. Return False if that is not possible. The caller holds the lock."""
+        """Start a thread. Return False if none could be started. The caller holds the lock."""
         if self._threads >= self._most:
             return False
         thread = threading.Thread(target=self._run, daemon=True,
@@ -209,7 +210,6 @@ class Server:
         self._thread = threading.Thread(target=self._loop.run, name='http', daemon=True)
 
     def use(self) -> readings.ThreadUse:
-        """Return the current use of the threads and of the queue."""
         return self._pool.use()
 
     def start(self) -> None:
@@ -234,7 +234,7 @@ class Server:
             connections.close_listening()
             return
         self._thread.join(self._shutdown_seconds)
-        # Requests that are still queued are never started.
+        # Requests that are still queued after the shutdown time are never started.
         for work in self._pool.late(math.inf):
             connections.close(work.connection)
         self._pool.end()

@@ -23,7 +23,8 @@ class Certificate:
     def wrong(self) -> str | None:
         """Return the reason why the last reload of the files failed, or None.
 
-        Repaired files are no longer reported, but take effect with the next reload only.
+        The files are read again. If they were repaired meanwhile, the result is None, but they
+        take effect only with the next reload.
         """
         if self._is_behind:
             try:
