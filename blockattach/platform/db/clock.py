@@ -40,7 +40,7 @@ def now(offset_seconds: float | sa.BindParameter[Any] = 0) -> DatabaseTime:
 
 @compiler.compiles(DatabaseTime, 'sqlite')
 def _sqlite(element: DatabaseTime, generator: Any, **options: Any) -> str:
-    # strftime gives milliseconds; SQLAlchemy reads what follows the dot as microseconds.
+    # strftime has milliseconds, but SQLAlchemy reads the digits after the dot as microseconds.
     offset = generator.process(element.clauses, **options)
     return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {offset} || ' seconds') || '000')"
 
@@ -55,5 +55,5 @@ def _mysql(element: DatabaseTime, generator: Any, **options: Any) -> str:
 @compiler.compiles(DatabaseTime, 'postgresql')
 def _postgresql(element: DatabaseTime, generator: Any, **options: Any) -> str:
     offset = generator.process(element.clauses, **options)
-    # Not clock_timestamp(), which may differ from row to row, so that no index serves it.
+    # clock_timestamp() may differ from row to row, so comparisons with it would use no index.
     return f"(timezone('utc', statement_timestamp()) + make_interval(secs => {offset}))"

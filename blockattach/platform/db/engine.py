@@ -1,8 +1,8 @@
 """Read and write transactions on SQLite, MariaDB/MySQL and PostgreSQL.
 
 A connection may be lost at any time. Before the COMMIT nothing has happened, and the operation is
-retried as after a deadlock. During the COMMIT the outcome is unknown: the operation then reads on
-another connection whether its changes are stored, and is finished or retried.
+retried as after a deadlock. During the COMMIT the outcome is unknown. A query on another
+connection then finds out if the changes are stored, and the operation is finished or retried.
 """
 import contextlib
 import functools
@@ -100,19 +100,21 @@ class Database:
         self._readers = readers or engine
         self.telemetry = telemetry or acts.Telemetry(clock)
         self.clock = clock
-        # A single statement would leave a transaction open on the writers' connections.
+        # True if `look` may send a single statement without a transaction. Writers' connections to
+        # a server are not in autocommit mode, so the statement would leave a transaction open.
         self._is_by_itself = readers is not None or engine.dialect.name == 'sqlite'
         self._writers = engine.execution_options(**{WRITER: True})
         self._file = sqlite.File(engine)
         self._refuses = False
         self._write_probe = write_probe
-        # SQLite has one writer, and waiters poll. A lock hands over without delay.
+        # SQLite allows a single writer, and the others poll. The lock wakes the next writer of
+        # this process without a delay.
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """Open a read-only connection. Each statement sees the data at the time it is sent.
+        """Open a read-only connection. Each statement sees the data as of its own start.
 
         :raises DatabaseUnavailable: the database is not reachable
         """
@@ -257,11 +259,11 @@ class Database:
         self._refuses = False
 
     def _is_stored(self, happened: Happened, lost: Exception) -> bool:
-        """Return True if a change is stored whose commit was not confirmed.
+        """Return True if a change is stored although its commit was not confirmed.
 
         :raises OutcomeUnknown: the outcome could not be determined
         """
-        # Long enough for a restart of the database.
+        # The retries take long enough for a restart of the database.
         retry = oslo_db_api.wrap_db_retry(
             max_retries=7, retry_interval=0.1, inc_retry_interval=True, max_retry_interval=5,
             retry_on_disconnect=True)
@@ -310,7 +312,6 @@ class Database:
                 sum(pool.checkedin() for pool in pools))
 
     def close(self) -> None:
-        """Close all pooled connections."""
         for engine in self.engines:
             engine.dispose()
 
@@ -322,7 +323,7 @@ def inserted(key: sa.Column[str], value: str) -> Happened:
 
 
 def begin(connection: sa.Connection) -> sa.RootTransaction:
-    """Begin a write transaction; on SQLite this acquires the write lock."""
+    """Begin a write transaction. On SQLite this acquires the write lock."""
     begun = connection.begin()
     if connection.dialect.name == 'sqlite':
         # A transaction that reads first and writes later fails with SQLITE_BUSY_SNAPSHOT if
@@ -348,8 +349,8 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     A lost connection is retried only if it was lost before the commit. Transactions are rolled
     back after a deadlock, a serialization failure, or a RetryRequest of the operation itself.
 
-    There are no savepoints: at a deadlock MariaDB rolls back the whole transaction, and later
-    statements would write the rest of it alone.
+    There are no savepoints, because MariaDB rolls back the whole transaction at a deadlock. The
+    statements after a savepoint would then be committed without those before.
 
     :raises DatabaseUnavailable: the database is not reachable after all retries
     """

@@ -1,6 +1,6 @@
 """Migration of a database to the schema of a release. Concurrent processes are serialized.
 
-Alembic is imported only for a migration: every process checks the version, but few migrate.
+Alembic is imported only for a migration, because every process checks the version but few migrate.
 """
 import contextlib
 import dataclasses
@@ -62,10 +62,12 @@ class Version(NamedTuple):
 class Migrations:
     """All revisions of one database.
 
-    ``folder`` contains a folder for each phase. ``table`` is the name of the table with the
-    applied revisions. ``command`` is the command with which an operator migrates the database.
-    ``metadata`` contains the tables of this release. ``last_development`` is the last version
-    before the first release. Its tables are those of the first release.
+    :ivar folder: folder that contains a folder for each phase
+    :ivar table: name of the table with the applied revisions
+    :ivar command: command with which an operator migrates the database
+    :ivar metadata: tables of this release
+    :ivar last_development: last version before the first release, with the same tables as the
+        first release
     """
 
     folder: pathlib.Path
@@ -75,14 +77,14 @@ class Migrations:
     last_development: Version
 
     def upgrade(self, engine: sa.Engine) -> None:
-        """Apply the revisions that this release needs. An empty database is contracted as well.
+        """Apply the revisions that this release needs.
 
-        No older process can be using an empty database. A second process waits for the first one
-        and finds nothing to do. A database of the last development version gets the version of the
-        first release if its schema is the same.
+        An empty database is contracted as well, because no older process can be using it. A second
+        process waits for the first one and finds nothing to do. A database of the last development
+        version gets the version of the first release if its schema is the same.
 
-        On SQLite and PostgreSQL the migration is atomic. MySQL commits each statement by itself:
-        restore or drop the database after a failure.
+        On SQLite and PostgreSQL the migration is atomic. MySQL commits each statement by itself,
+        so the operator must restore or drop the database after a failure.
 
         :raises ConfigurationError: another process has held the migration lock for five minutes,
             or the database belongs to a newer release, or to a development version that cannot be
@@ -101,7 +103,7 @@ class Migrations:
     def contract(self, engine: sa.Engine) -> None:
         """Apply the revisions that remove tables and columns of older releases.
 
-        Online migrations determine if the contraction is allowed.
+        The caller checks if the contraction is allowed, which depends on the online migrations.
 
         :raises ConfigurationError: the database is not expanded, or belongs to another release
         """
@@ -206,7 +208,7 @@ class Migrations:
             for difference in autogenerate.compare_metadata(context, self.metadata)})
 
     def _revisions(self, phase: Phase) -> set[str]:
-        """Return the names of the revisions of a phase: the prefixes of their file names."""
+        """Return the names of the revisions of a phase, which are prefixes of file names."""
         return {path.name.partition('_')[0]
                 for path in (self.folder / phase.folder).glob('[0-9c]*_*.py')}
 
@@ -239,8 +241,8 @@ def _is_development(version: Version) -> bool:
 def _table_name(difference: Any) -> str:
     """Return the table of a difference that alembic has found.
 
-    Differences of a column are a list. The second item of others is the table, a part of it, or
-    the name of the schema, which the name of the table follows.
+    The differences of a column are a list of tuples. The second item of a tuple is the table, a
+    part of the table, or the name of the schema. The name of the table follows that of the schema.
     """
     _, item, *rest = difference[0] if isinstance(difference, list) else difference
     if item is None or isinstance(item, str):
@@ -254,7 +256,8 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
 
     :raises ConfigurationError: another process has held the lock for five minutes
     """
-    # The transaction on SQLite begins as that of the only writer, so no lock is needed.
+    # On SQLite the transaction of the migration takes the write lock at its beginning, so no other
+    # lock is needed.
     if connection.dialect.name == 'sqlite':
         yield
         return
@@ -263,6 +266,7 @@ def _alone(connection: sa.Connection) -> Iterator[None]:
     taken = connection.execute(sa.select(take)).scalar()
     # Start a new snapshot, which includes the changes of the previous lock holder.
     connection.commit()
+    # GET_LOCK of MySQL returns 0 after the timeout, and NULL after an error.
     if taken in (0, None):
         raise errors.ConfigurationError(
             reason='cannot migrate the database: another process has held the migration lock for '

@@ -66,11 +66,11 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
                  **more: Any) -> sa.Engine:
     url = _prepare_url(url)
     kind = url.get_backend_name()
-    # Same as in oslo.db; the default of a server may differ.
+    # The encoding is set as in oslo.db, because the default of a server may differ.
     arguments = {'client_encoding': 'utf8'} if kind == 'postgresql' else _quick_times(url)
-    # Not by oslo.db: it checks a connection at each checkout, and has SQLAlchemy call listeners
-    # for every statement, for savepoints and green threads. Connections return to the pool after
-    # their transaction has ended, so the pool does not reset them.
+    # oslo.db does not create the engine, because its engines ping a connection at each checkout,
+    # and call listeners for every statement, for savepoints and green threads. Connections return
+    # to the pool after their transaction has ended, so the pool does not reset them.
     made = sa.create_engine(
         url, pool_size=settings.max_pool_size, max_overflow=settings.max_overflow,
         pool_timeout=settings.pool_timeout, pool_recycle=settings.connection_recycle_time,
@@ -85,18 +85,18 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
 
 
 def _quick_times(url: sa.URL) -> dict[str, Any]:
-    """Return arguments that make the driver parse times with the standard library, in C."""
+    """Return arguments with which the driver parses times in C, by the standard library."""
     module = url.get_dialect().import_dbapi()
     if not hasattr(module, 'converters'):
         return {}
-    # PyMySQL and mysqlclient parse times in Python, which takes a tenth of the time of a long
-    # list.
+    # PyMySQL and mysqlclient parse times in Python, which takes a tenth of the time of a request
+    # for a long list.
     return {'conv': {**module.converters.conversions,
                      module.constants.FIELD_TYPE.DATETIME: datetime.datetime.fromisoformat}}
 
 
 def _name_errors(engine: sa.Engine) -> None:
-    # The errors of oslo.db are the same for all databases.
+    # The filters of oslo.db raise the same error classes for all databases.
     event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
@@ -128,22 +128,22 @@ def _prepare_mysql(prepare: bool, connection: Any, record: Any) -> None:
     if prepare:
         session_statements.allow(record.info)
     cursor = connection.cursor()
-    # In strict mode a value that does not fit its column is an error. MySQL would store a cut
-    # value otherwise.
+    # In strict mode a value that does not fit its column is an error. Otherwise MySQL would store
+    # a truncated value.
     cursor.execute("SET SESSION sql_mode = 'TRADITIONAL'")
     cursor.close()
 
 
 def _isolate(connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    # An autocommitted statement is a transaction as well. SQLAlchemy sets a single isolation level
-    # for an engine, which is AUTOCOMMIT here.
+    # A statement in autocommit mode is a transaction, and has an isolation level as well.
+    # SQLAlchemy sets a single level for an engine, which is AUTOCOMMIT here.
     cursor.execute('SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED')
     cursor.close()
 
 
 def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
-    """Check pooled connections at checkout, in place of a ping each time.
+    """Add listeners that check pooled connections at checkout, mostly without a ping.
 
     A server that closes a connection closes its socket, which then becomes readable. A connection
     with a silent socket that was used within `TRUSTED_SECONDS` is trusted. Any other is pinged.
@@ -154,6 +154,7 @@ def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
         record.info[_USED_AT] = time.monotonic()
 
     def look(connection: Any, record: Any, proxy: Any) -> None:
+        # None for a new connection, which was just opened.
         used_at = record.info.get(_USED_AT)
         if used_at is None or (time.monotonic() - used_at < TRUSTED_SECONDS
                                and _is_silent(connection, error)):

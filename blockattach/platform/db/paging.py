@@ -15,8 +15,10 @@ DESCENDING = 'desc'
 class Page:
     """Position and size of a page, and the sort order of the list.
 
-    ``sort`` contains sort keys of the query, each with a direction. ``limit`` None means no limit.
-    ``marker`` is the ID of the last item of the previous page.
+    :ivar limit: maximum number of items; None for no limit
+    :ivar marker: ID of the last item of the previous page; None for the first page
+    :ivar offset: number of items to skip after the marker
+    :ivar sort: sort keys of the query, each with a direction
     """
 
     limit: int | None = None

@@ -20,6 +20,7 @@ The server holds 16,382 prepared statements of all connections by default
 """
 _KEY = 'blockattach_prepared'
 _ENOUGH_PREPARED, _NOT_PREPARED = 1461, 1243
+# Booleans, so that the sum of the states is the number of prepared statements.
 _USED_ONCE, _PREPARED = False, True
 
 
@@ -63,6 +64,7 @@ def positional(text: str, order: tuple[str, ...] | None) -> tuple[str, tuple[str
     if order is not None:
         return text, order
     positions = _Positions('%s')
+    # The driver formats the result again, so escaped percent signs must stay escaped.
     return text.replace('%%', '%%%%') % positions, tuple(positions.names)
 
 

@@ -49,8 +49,8 @@ def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Eng
     if not url.database:
         # An in-memory database exists as long as its only connection, which threads share.
         options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
-    # Not by oslo.db: it would open a connection per transaction and begin each transaction as a
-    # reader, which fails with "database is locked" as soon as a second one starts to write.
+    # An engine of oslo.db would open a connection for each transaction, and begin the transaction
+    # as a reader. When it writes, it fails with "database is locked" if another one is writing.
     engine = sa.create_engine(url, hide_parameters=True, **options)
     event.listen(engine, 'connect', _prepare)
     return engine

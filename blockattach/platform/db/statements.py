@@ -2,9 +2,10 @@
 
 SQLAlchemy builds a statement anew for each request, looks up its text by a key of all its parts,
 and describes the columns of each result. For a statement of fifty columns that takes several times
-as long as the server does. Frequent statements are instances of `Statement` instead: one text for
-each kind of database, values by name, rows as named tuples, on a connection of SQLAlchemy's pool.
-Event listeners are still called, and errors have the same classes as with SQLAlchemy and oslo.db.
+as long as the server does. Frequent statements are therefore instances of `Statement`. A statement
+has one text for each kind of database, takes values by name, returns rows as named tuples, and is
+executed on a connection of SQLAlchemy's pool. Event listeners are still called, and errors have
+the same classes as with SQLAlchemy and oslo.db.
 MariaDB parses the text once per connection (`blockattach.platform.db.session_statements`).
 """
 import collections
@@ -159,8 +160,8 @@ def updating(table: sa.Table, where: Mapping[str, Any], row: Mapping[str, Any]) 
 def together(connection: sa.Connection, *steps: Step) -> int:
     """Execute steps, the later ones only if the first changes any rows.
 
-    MariaDB and PostgreSQL execute all steps in one round trip. On PostgreSQL no step sees what
-    another step, or another transaction, writes meanwhile.
+    MariaDB and PostgreSQL execute all steps in one round trip. On PostgreSQL all steps see the
+    data as of the start of the statement, without the changes of the other steps.
 
     :returns: number of rows that the first step changed
     """
@@ -323,7 +324,7 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
 
 
 def _written_out(element: Any, **_: Any) -> Any:
-    """Return a literal for a value that is part of the statement, which then is not bound."""
+    """Return a literal for a value that is part of the statement, so that it is not bound."""
     if isinstance(element, sa.BindParameter) and element.unique:
         return element.render_literal_execute()
     return None
@@ -337,7 +338,7 @@ def _block(parts: list[Text], is_transaction: bool) -> Text:
     for number, part in enumerate(parts):
         text, names = session_statements.positional(part.text, part.order)
         texts.append(f'{text};')
-        # Generated names are the same in each statement.
+        # The names of fixed values are generated, and may be the same in several statements.
         order += [f'{number}.{name}' if name in part.fixed else name for name in names]
         fixed |= {f'{number}.{name}': given for name, given in part.fixed.items()}
     before, after = _TRANSACTION if is_transaction else ((), ('END IF;',))
