@@ -1,9 +1,10 @@
 """Admission control of one process: limits on work in progress and on calls to each backend.
 
 A *work slot* covers work that uses the processor and the database. Work slots are few. A request
-holds one from its start, and releases the slot while waiting for another process. *Each backend*
-has its own slots: a request that finds none waits in the queue of that backend, and holds nothing
-that callers of another backend need. A slow or dead backend therefore delays only its own callers.
+holds a work slot from its start, and releases the slot while waiting for another process. *Each
+backend* has its own slots. A request that finds no free slot waits in the queue of that backend,
+and holds nothing that callers of another backend need. A slow or dead backend therefore delays
+only its own callers.
 
 Both waits count against one deadline, which starts when the request arrives. Nothing is written
 before both slots are held, so a rejected request has changed nothing.
@@ -41,7 +42,7 @@ _MAY_HANG_UP = 1.0
 
 
 class QueueUse(NamedTuple):
-    """Current use of one queue."""
+    """Current use of a queue, in numbers of slots and requests."""
 
     slots: int
     busy: int
@@ -77,12 +78,11 @@ class SlotQueue:
         self._returning: collections.deque[threading.Event] = collections.deque()
 
     def use(self) -> QueueUse:
-        """Return the current use of the queue."""
         with self._lock:
             return QueueUse(self.slots, self._taken, len(self._waiting) + len(self._returning))
 
     def try_acquire(self) -> bool:
-        """Acquire a slot if one is free; return False otherwise."""
+        """Acquire a free slot. Return False if no slot is free."""
         with self._lock:
             if self._taken >= self.slots:
                 return False
@@ -115,6 +115,8 @@ class SlotQueue:
             self._waiting.append(mine)
         self._clock.wait(mine, until - begun)
         with self._lock:
+            # Checked again under the lock, because a slot may have been handed over just after the
+            # wait timed out.
             if not mine.is_set():
                 self._waiting.remove(mine)
                 raise errors.QueueTimeout
@@ -216,6 +218,8 @@ class AdmissionController:
         """
         end = self.clock.monotonic() + self._settings.timeout - waited
         mine = _Admitted(end if until is None else min(end, until), gone)
+        # The client of a request that has waited long may be gone. `_wait` checks this even if a
+        # slot is free.
         if waited >= _MAY_HANG_UP or not self._work.try_acquire():
             self._wait(WORK, self._work, mine, waited)
         self._here.admitted = mine
@@ -254,6 +258,7 @@ class AdmissionController:
         settings = self._settings
         queue = self._backends.get(backend) or self._backends.setdefault(backend, SlotQueue(
             settings.backend_places, settings.size, self.clock, settings.backend_size))
+        # A nested call uses the slot that the thread already holds, instead of a second one.
         if queue.begun():
             yield
             return

@@ -1,8 +1,8 @@
 """Source of time, passed in by the wiring so that tests can replace the clock.
 
 Deadlines that several processes compare never come from this module but from the database
-(`blockattach.platform.db.clock`): a node whose clock is wrong must not release what another node
-holds.
+(`blockattach.platform.db.clock`). Otherwise a node whose clock is wrong could release leases that
+other nodes hold.
 """
 import datetime
 import threading

@@ -11,18 +11,20 @@ class RequestContext(oslo_context.RequestContext):
     """Context of a request, with the credentials that policies check.
 
     ``is_admin`` is decided once, where the request arrives, and is sent with messages like
-    ``service_roles``. ``deadline`` is the time at which the caller stops waiting, on the monotonic
-    clock of this process (None: unknown); messages carry the remaining seconds. ``traceparent`` is
-    the trace context of a message.
+    ``service_roles``.
+
+    :ivar deadline: time at which the caller stops waiting, on the monotonic clock of this process;
+        None if unknown. Messages carry the remaining seconds
+    :ivar traceparent: trace context of a message; None if there is none
     """
 
     FROM_DICT_EXTRA_KEYS = ['service_roles']
 
     def __init__(self, overwrite: bool = True, **values: Any) -> None:
         """
-        :param overwrite: store the context as that of the current thread, which then logs with it.
-            oslo.context stores a context even if this is False and the thread has none; the thread
-            would then log with that context forever
+        :param overwrite: True to store the context as that of the current thread, which then logs
+            with this context. If False, oslo.context would still store the context of a thread
+            that has none, and the thread would log with that context forever
         """
         self._stores_itself = overwrite
         super().__init__(overwrite=overwrite, **values)

@@ -25,7 +25,7 @@ The limit bounds how long other writers of the same disk wait for their own flus
 copy from filling the page cache.
 """
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Error numbers of exhausted space, on which retrying is pointless."""
+"""Error numbers of exhausted space. A retry would fail as well."""
 # Meaning of an error number for any storage of volume data. Any other number is uncertain.
 MEANINGS: Mapping[int, type[errors.BackendError]] = {
     **dict.fromkeys(NO_ROOM, errors.BackendFull),
@@ -136,7 +136,6 @@ class Device:
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the pieces with data, as `Disk.pieces` describes."""
         offset = 0
         while offset < self._size:
             offset = self._data(offset)
@@ -156,23 +155,20 @@ class Device:
             self.sync()
 
     def discard(self, offset: int, length: int) -> bool:
-        """Release the space of a range; return False if the device does not support this."""
         try:
             self._punch(self._file, offset, length)
         except OSError as exc:
-            # Some file systems and kernels report the missing support by other numbers.
+            # The documented number is EOPNOTSUPP, but some file systems and kernels use others.
             if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
             return False
         return True
 
     def sync(self) -> None:
-        """Flush all written data to the medium, as `Disk.sync` describes."""
         settle(self._file)
         self._unsettled = 0
 
     def close(self) -> None:
-        """Close the device."""
         os.close(self._file)
 
     def _data(self, offset: int) -> int:
@@ -201,7 +197,8 @@ class Device:
 
 def is_empty(piece: bytes) -> bool:
     """Return True if a piece contains only zeros, as a new volume does."""
-    # Comparing stops at the first difference. Counting bytes would block all other threads.
+    # A comparison stops at the first difference. Counting zeros would always read the whole piece
+    # and hold the interpreter lock meanwhile.
     return piece == zeros()[:len(piece)]
 
 

@@ -21,7 +21,9 @@ class Request:
 
 def named(project_id: str, user_id: str, method: str, path: str, key: str,
           body_digest: str) -> Request:
-    """Return the request with a key, which is unique for one user and operation.
+    """Return the request that a key stands for.
+
+    The same key of another user, or for another operation, stands for another request.
 
     :raises InvalidInput: the key is empty or too long
     """

@@ -59,7 +59,7 @@ def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
     authentication accept.
     """
     if settings.plugin is not None:
-        # Imported late: loading takes long, and few accounts need a plugin.
+        # Imported here, because the import takes long and few accounts need a plugin.
         from keystoneauth1 import loading
 
         loader: loading.BaseLoader[Any] = loading.get_plugin_loader(settings.auth_type or '')

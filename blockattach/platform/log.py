@@ -4,8 +4,8 @@ A log line is a constant, searchable sentence followed by identifiers: ``Attachm
 attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers are stored under
 ``fields``, by name. `FIELDS` contains all names; each kind of value has exactly one name.
 
-oslo.log puts the request ID and the user before the sentence (as JSON: under ``context``), taken
-from the context of the thread that logs.
+oslo.log puts the request ID and the user before the sentence, or under ``context`` in JSON. Both
+are taken from the context of the thread that logs.
 
 A request has one line at INFO, written when the request ends. Changes during a request are logged
 by `step` at DEBUG, and the line of the request includes their identifiers.
@@ -162,7 +162,7 @@ class Noted(Fields):
         _noted.reset(self._token)
 
     def about(self, identifiers: Mapping[str, Any]) -> None:
-        """Add identifiers and errors; different values of one name are separated by commas."""
+        """Add identifiers and errors. Different values of a name are separated by commas."""
         for name, value in identifiers.items():
             if name not in _NOTED or value is None:
                 continue
@@ -184,7 +184,6 @@ class JsonFormatter(formatters.JSONFormatter):
     """oslo.log JSON formatter with ``fields`` by name and a ``message`` without fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
         found: dict[str, Any] = {}
         arguments = record.args if isinstance(record.args, tuple) else ()
         for argument in arguments:
@@ -196,7 +195,7 @@ class JsonFormatter(formatters.JSONFormatter):
             record.args = tuple(Fields({}) if isinstance(argument, Fields) else argument
                                 for argument in arguments)
         line = jsonutils.loads(super().format(record))
-        # The message already contains the arguments.
+        # The message and ``fields`` already contain the arguments.
         del line['args']
         return jsonutils.dumps({**line, 'fields': found})
 
@@ -343,7 +342,10 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def adopt(conf: cfg.ConfigOpts) -> None:
-    """Replace handlers and formatters of oslo.log and ``log_config_append`` by those here."""
+    """Replace the handlers and formatters of oslo.log by those of this module.
+
+    This includes the handlers that ``log_config_append`` defines.
+    """
     ours: dict[logging.Handler, logging.Handler] = {}
     for logger in _all_loggers():
         for former in list(logger.handlers):
@@ -370,7 +372,7 @@ def _as_log_file(former: handlers.WatchedFileHandler) -> LogFile:
 
 
 def keep() -> Kept:
-    """Return level, propagation and handlers of all loggers, for `restore`."""
+    """Return the level, propagation and handlers of each logger, for `restore`."""
     return {logger: (logger.level, logger.propagate, list(logger.handlers))
             for logger in _all_loggers()}
 

@@ -38,11 +38,11 @@ class Periodic:
         self._thread.start()
 
     def poke(self) -> None:
-        """Run the task now instead of at the end of the interval."""
+        """Run the task now, or again after the current run, instead of after the interval."""
         self._wake.set()
 
     def every(self, seconds: float) -> None:
-        """Change the interval, in seconds. A changed interval also triggers a run."""
+        """Change the interval, in seconds. A run starts at once if the interval is a new one."""
         if seconds != self._seconds:
             self._seconds = seconds
             self.poke()

@@ -1,7 +1,8 @@
 """Quota limits from Keystone: registered limits and project limits.
 
-The limits are read with oslo.limit. Its enforcement is not used, because that counts outside of
-the transaction that adds rows. Its cache is not used either, because cached limits never expire.
+The limits are read with oslo.limit. Its enforcement is not used, because it counts resources
+outside of the transaction that adds rows. Its cache is not used either, because cached limits
+never expire.
 """
 import threading
 from collections.abc import Mapping
@@ -61,6 +62,8 @@ class UnifiedLimits:
             known = self._known.get(project_id)
         if known is not None and now < known.until:
             return known.limits
+        # Requested without the lock, so that a slow Keystone does not delay callers whose limits
+        # are cached. Two threads may request the same limits.
         try:
             limits = self._ask(project_id)
         except _UNREADABLE as exc:
@@ -74,7 +77,8 @@ class UnifiedLimits:
         return limits
 
     def _ask(self, project_id: str) -> Mapping[str, int]:
-        # Created late: it requests the enforcement model and the endpoint from Keystone.
+        # Created at the first use, because the constructor requests the enforcement model and the
+        # endpoint from Keystone.
         enforcer = self._enforcer or limit.Enforcer(_count, cache=False)
         try:
             found = {**dict(enforcer.get_registered_limits(_ALL_NAMES)),
