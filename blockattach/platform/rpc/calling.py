@@ -33,7 +33,8 @@ _LEAST_SECONDS = 1.0
 """Minimum time in which an attempt waits for a heartbeat."""
 _FIRST_PAUSE_SECONDS = 0.1
 """Pause after the first attempt to reach a server. The pause doubles with each attempt."""
-# Attempts are not limited, and the pause would overflow a float after about a thousand of them.
+# The number of attempts is not limited. Without a limit of the exponent, the pause would overflow
+# a float after about a thousand attempts.
 _MOST_DOUBLINGS = 10
 # Each heartbeat restarts the wait, and the first one is due after a third of it (`serving.SIGNS`).
 # An attempt that exceeds its limit by this factor, half of that third, has received a heartbeat.
