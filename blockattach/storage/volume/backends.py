@@ -206,8 +206,7 @@ class KeptBackend:
         return self.store
 
     def export_of(self, volume: records.Volume | records.Exported) -> connection.Export:
-        """Return the volume as an export for the target; errors as in `base.VolumeStore.device`.
-        """
+        """Return the export of a volume for the target; errors as in `base.VolumeStore.device`."""
         stored = _stored(volume)
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
@@ -295,5 +294,6 @@ def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry,
                 return answer
         return traced
 
+    # A class for each driver, because `base.declared` derives the capabilities from its methods.
     return type(type(driver).__name__, (contract,),
                 {**facts, **{verb: watch(verb) for verb in verbs}})()

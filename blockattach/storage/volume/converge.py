@@ -35,7 +35,7 @@ _State = attachment_lifecycle.State
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Intent:
-    """Intent of a row that was read in ``state`` and ``generation``.
+    """Intent recorded in an attachment row, as read in ``state`` and ``generation``.
 
     :ivar awaited: True if the caller waits for the result; see `attachment_lifecycle.refusal`
     """
@@ -48,13 +48,13 @@ class Intent:
 
 
 def stale(intent: Intent) -> errors.StaleGeneration:
-    """Return the error for an intent whose row has changed since."""
+    """Return the error for an intent whose row has changed after it was read."""
     return errors.StaleGeneration(noun='attachment', id=intent.attachment_id,
                                   generation=intent.generation)
 
 
 class Converger:
-    """Converger of the target of a backend to the desired state of the rows, pair by pair."""
+    """Convergence of the target of a backend to the desired state of the rows, pair by pair."""
 
     def __init__(self, database: storage_db.Database, backend: backends.KeptBackend,
                  leases: lease.Leases, notify: attachment_notices.AttachmentNotifications,
@@ -104,6 +104,8 @@ class Converger:
                 raise
             return None
         finally:
+            # Another process may have acted since the lease ended. Without a lease, this process
+            # must not act again.
             if lease.is_late():
                 self.enqueue(lease.volume_id, lease.initiator)
 
@@ -155,6 +157,7 @@ class Converger:
             failpoints.point('volume.attachments.after_revoke')
             return self.move(intent.caller, row, _Event.DISCONNECTED, attachments.Facts(), held)
         failpoints.point('volume.attachments.after_grant')
+        # Access was revoked instead, for instance because the volume was deleted meanwhile.
         if connection is None:
             raise stale(intent)
         return self.move(intent.caller, row, _Event.CONNECTED,
@@ -163,7 +166,7 @@ class Converger:
     def _desired(self, lease: lease.Lease, also: str | None = None) -> lease.DesiredState:
         """Return the desired state of a pair.
 
-        :param also: id of a row that counts as one that needs a grant, whatever its state
+        :param also: id of a row that counts as granted, whatever its state
         :raises BackendUncertain: if the database cannot be read
         """
         with _uncertain(lease):
@@ -194,6 +197,7 @@ class Converger:
             if state.volume is not None and state.grant is not None:
                 with telemetry.attaching('export'):
                     export = self.backend.export_of(state.volume)
+                # The store may have run a command to find the device, which takes time.
                 lease.check()
                 with telemetry.attaching('grant'):
                     reported = self._target.grant(export, state.grant)
@@ -216,6 +220,7 @@ class Converger:
             with recording('record'):
                 moved = self.done(intent, row, connection, lease)
         except errors.BackendUncertain:
+            # The transaction also releases the lease, and fails if the lease was lost.
             lease.lost = True
             raise
         lease.released = True
@@ -256,7 +261,8 @@ class Converger:
     def _once_more(self, lease: lease.Lease, also: str | None = None) -> bool:
         """Converge a pair, and return True on success.
 
-        A failed pair is retried by the next repair pass."""
+        A failed pair is retried by the next repair pass.
+        """
         try:
             self._act(lease, self._desired(lease, also))
             lease.check()

@@ -29,8 +29,10 @@ Ask = Callable[[str, str], expiry_rule.Server]
 
 _Event = attachment_lifecycle.Event
 _Outcome = expiry_rule.Outcome
+# A pass handles at most so many rows, and the next pass handles further ones.
 _NOTED = 1000
 _JUDGED = 100
+# Delay of the next check of an attachment if Nova or the target did not answer.
 _AGAIN_SECONDS = 60.0
 # Consecutive failures after which a pass ends, because Nova or the target is probably down.
 _FAILURES = 3
@@ -73,6 +75,7 @@ class Expirer:
         waits.note(self._database, self._host, self._limits, _NOTED)
         abandoned, failures = [], 0
         for row in waits.overdue(self._database, self._host, self._limits, _JUDGED):
+            # Another process of the cluster may have claimed the attachment first.
             if not waits.take(self._database, row, self._limits):
                 continue
             try:
@@ -128,6 +131,7 @@ class Expirer:
     def _end(self, row: records.Attachment) -> None:
         caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
         ended = self._manager.abandon(caller, row, ending.event)
+        # Reported only now, because `abandon` fails if the attachment has changed meanwhile.
         LOG.warning('Attachment expired, deleting%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, words=f'Attachment {row.id}.')

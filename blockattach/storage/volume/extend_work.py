@@ -57,8 +57,8 @@ class ExtendWork:
                 done=lambda self, claim, result: work.forget(self._database, claim),
                 cancel=work_ends.forget)
     def notify(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Notify each server once, and create a user message about those that were not notified.
-        """
+        """Notify each server once, and report failures to the user in a message."""
+        # The id of the work item is that of the volume with a suffix.
         volume_id = claim.resource_id.partition('@')[0]
         servers = extending.servers(self._database, volume_id)
         if not servers or self._notify is None:

@@ -74,7 +74,9 @@ class ImageCache:
             LOG.warning('Failed to create volume from cached image, downloading%s', log.fields(
                 volume_id=item.volume.id, source_volid=source_id, reason=exc),
                 exc_info=not errors.is_known(exc))
+            # Released first, because the source of a volume in creation cannot be deleted.
             cached_images.release(self._database, item.claim)
+            # A full pool (BackendFull) does not mean that the cached volume is unusable.
             if source_id is not None and type(exc) is errors.BackendRefused:
                 self._remove(source_id)
             return _made_of(item, None)
@@ -163,8 +165,7 @@ class ImageCache:
         return claim
 
     def _remove(self, volume_id: str) -> None:
-        """Start to delete the volume of a cached image, unless a volume is being cloned from it.
-        """
+        """Start to delete the volume of a cached image, unless the volume is being cloned."""
         try:
             volumes.start_delete(
                 self._database, volume_queries.get_bare(self._database, volume_id), 0)

@@ -33,6 +33,7 @@ _SURE = (errors.ImageNotFound, errors.ImageUnacceptable, errors.ImageRefused,
          errors.ConversionFailed, errors.GlanceMissing, errors.BackendRefused)
 """Permanent errors, for which an attempt is not repeated."""
 _UNSURE = (errors.GlanceUnavailable, errors.BackendError, errors.ConfigurationError)
+"""Temporary errors. `_SURE` is examined first, because BackendRefused is a BackendError."""
 _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
     errors.ImageTooLarge: messages.IMAGE_TOO_LARGE,
     errors.ImageSignatureWrong: messages.IMAGE_SIGNATURE_WRONG,
@@ -114,6 +115,7 @@ class ImageWork:
         volume = item.volume
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
+        # The empty pieces of an image are not written, so that former data would remain there.
         self._moving().clear(self._disk(volume, True), volume.size_gb,
                              self._copied(item.claim))
         self._bring(item)
@@ -145,6 +147,7 @@ class ImageWork:
                 self._discard(item)
             raise
         except errors.StaleGeneration:
+            # While the volume is uploading, another process continues with the image.
             if not volume_images.is_uploading(self._database, item.volume.id):
                 self._discard(item)
             raise
@@ -157,6 +160,8 @@ class ImageWork:
         mover, volume, image = self._moving(), item.volume, volume_images.about(item)
         expected = volume_images.uploaded_size(item)
         now = mover.glance.show(image.id)
+        # Glance accepts data only for a queued image. In any other status, an earlier attempt has
+        # sent data.
         if now.status == 'queued':
             failpoints.point('volume.images.before_upload')
             sizes: list[int] = []

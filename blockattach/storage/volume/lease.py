@@ -26,6 +26,7 @@ LOG = oslo_log.getLogger(__name__)
 
 DesiredState = grants.DesiredState
 
+# First and longest wait in seconds between two attempts to acquire a lease.
 _FIRST_REST = 0.01
 _LAST_REST = 0.25
 
@@ -189,7 +190,7 @@ class Leases:
         If this process stores no leases, the method first waits until no other process holds a
         lease on the pair.
 
-        :param also: id of a row that counts as one that needs a grant, whatever its state
+        :param also: id of a row that counts as granted, whatever its state
         :raises BackendUncertain: if another process holds the lease all the time
         """
         while True:

@@ -29,6 +29,8 @@ class ManageWork:
         with self._leases.alone(claim.resource_id):
             item = stored_names.claimed(self._database, claim)
             size_gb = item.size_gb
+            # The size is recorded before the volume is renamed, because a repeated attempt may no
+            # longer find the former name.
             if size_gb is None:
                 size_gb = self._look(item.reference)
                 try:

@@ -104,7 +104,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return self.backend.host_reservation(volume_id, initiator)
 
     def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
-        """Return whether the target exports a volume, and the grants that it reports."""
+        """Return the export of a volume as reported by the target.
+
+        :returns: ``exported``, True if the target exports the volume; ``grants``, its grants
+        """
         export = self.backend.actual_export(volume_id)
         return {'exported': export is not None, 'grants': [
             {'initiator': grant.initiator, 'mode': grant.mode.value, 'sessions': grant.sessions,
@@ -188,8 +191,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return new
 
     def go_on(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        """Connect or disconnect an attachment by its state, when no caller waits for the result.
-        """
+        """Connect or disconnect an attachment by its state, while no caller waits."""
         intent = converge.Intent(caller, row.id, row.generation, row.state, awaited=False)
         if row.state is _State.DISCONNECTING:
             self._disconnect(intent, row.volume_id, _initiators(row))
@@ -214,6 +216,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
                 failpoints.point('volume.attachments.before_grant')
                 moved = self._converger.converge(lease, intent)
         except errors.StaleGeneration:
+            # Raises AttachmentNotFound if the attachment was deleted, as `connect` documents.
             attachment_queries.get(self._database, intent.attachment_id)
             raise
         assert moved is not None
@@ -229,18 +232,19 @@ class VolumeManager(volume_rpc.VolumeInterface):
             try:
                 return self._disconnect_once(intent, volume_id, initiators)
             except errors.StaleGeneration:
+                # Another request for the disconnection may have incremented the generation.
                 row = self._leaving(intent)
                 initiators = _initiators(row)
                 intent = dataclasses.replace(intent, generation=row.generation)
 
     def _disconnect_once(self, intent: converge.Intent, volume_id: str,
                          initiators: Sequence[str]) -> attachments.Moved:
-        """Converge the pairs of a row one after another. The last one records the end of the row.
-        """
+        """Converge the pairs of a row in sequence, and record the end of the row with the last."""
         ended = None
         for number, initiator in enumerate(initiators, 1):
             with self.leases.pair(volume_id, initiator, intent.caller) as lease:
                 ended = self._converger.converge(lease, intent, ends=number == len(initiators))
+        # A row without initiators has no access to be revoked.
         return ended or self._converger.done(intent, self._leaving(intent))
 
     def _revoke_previous(self, caller: context.RequestContext, volume_id: str,

@@ -72,6 +72,7 @@ class MoveWork:
                 self._copy(claim, item)
                 moving.moved(self._database, claim)
         except errors.StaleGeneration:
+            # The claim on the work is lost, so the volume may belong to another pool by now.
             self._remains.remove_if_elsewhere(item.there)
             raise
         except _UNSAID:

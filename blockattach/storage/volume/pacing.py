@@ -11,11 +11,13 @@ from blockattach.storage.domain import records
 from blockattach.storage.drivers import base
 from blockattach.storage.work import verbs
 
+# A copy is required as long as a row of the database says so. A query for each piece of the copy
+# would be too expensive.
 _LOOK_SECONDS = 5.0
 
 
 class Pace:
-    """Rate limit for all copies of a backend together. Instances are safe for use by threads."""
+    """Rate limit for all copies of a backend together. Threads may share an instance."""
 
     def __init__(self, bytes_per_second: int, clock: clocks.Clock) -> None:
         """Create the rate limit.
@@ -69,5 +71,6 @@ class Pace:
         if not self._limit:
             return 0.0
         with self._guard:
+            # Time in which nothing was copied does not permit a higher rate later.
             self._free_at = max(self._free_at, now) + length / self._limit
             return self._free_at - now

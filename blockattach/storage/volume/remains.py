@@ -19,7 +19,7 @@ _Own = volume_lifecycle.OwnStatus
 
 
 class Remains:
-    """Remains of volumes in the pools of one backend."""
+    """Deletion of the remains of volumes in the pools of one backend."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -37,6 +37,7 @@ class Remains:
         with self._leases.alone(volume.id):
             here = self._own_status_here(volume)
             if here is _Own.CREATING:
+                # Another process may be creating the volume on this pool again.
                 return
             if here in (None, _Own.DELETING) and not self.removed(volume):
                 db_volumes.leave_remains(self._database, volume, self._retry_seconds)
@@ -75,7 +76,7 @@ class Remains:
                 self._backend.delete(volume)
 
     def forget(self, claim: records.Claim) -> None:
-        """Delete the work item, because nothing remains."""
+        """Delete the work item of remains that no longer exist."""
         work.forget(self._database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:

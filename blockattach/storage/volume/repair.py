@@ -192,6 +192,7 @@ class OneShot:
         :raises BackendError: if the target does not answer
         """
         rows = self._recovery.cases()
+        # These repairs also converge pairs, so the target is read afterwards.
         findings = self._findings(rows, self._repairer.each(rows))
         differences = self._differences()
         return findings + self._findings(differences, self._repairer.each(differences))

@@ -84,10 +84,12 @@ class VolumeService:
             tasks.append(task('watch', target.watch, _WATCH_SECONDS))
         if isinstance(backend.store, base.Wipe):
             tasks.append(task('wipe', backend.store.wipe, _WIPE_SECONDS))
+        # Schedulers are notified only when calls are served and the service counts as up.
         self._beginning: list[Callable[[], object]] = [
             backend.store.check, backend.target.check, target.start, parts.prepare,
             parts.server.start, reporter.report, parts.heartbeat, reporter.announce,
             *(periodic_task.start for periodic_task in tasks), target.adopt]
+        # No thread may call the backend after the leases are released (`lease.Leases.leave`).
         self._ending: list[Callable[[], object]] = [
             parts.server.stop, *(periodic_task.stop for periodic_task in reversed(tasks)),
             parts.runner.stop, parts.repairer.stop, parts.leave, target.stop]
@@ -120,6 +122,7 @@ class VolumeService:
         The service accepts no new calls, finishes running work, leaves other work to other
         processes, and stops the target if configured so. A repeated call does nothing.
         """
+        # A component is stopped even if one that was stopped before it has failed.
         with contextlib.ExitStack() as ending:
             for end in reversed(self._ending):
                 ending.callback(end)

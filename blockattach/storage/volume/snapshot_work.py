@@ -19,6 +19,7 @@ from blockattach.storage.work import verbs
 
 LOG = oslo_log.getLogger(__name__)
 
+# Statuses in which the data of a snapshot must not be deleted as remains.
 _LEFT = (snapshots.Status.CREATING, snapshots.Status.AVAILABLE)
 
 
@@ -48,7 +49,6 @@ class SnapshotWork:
         'snapshot.create', deadline='create_seconds',
         undo=lambda self, item: self._undo(item))
     def create(self, caller: context.RequestContext, claim: records.Claim) -> Made:
-        """Create a snapshot on the backend."""
         with self._leases.alone(claim.resource_id):
             item = self._claimed(claim)
             failpoints.point('volume.snapshots.before_create')
@@ -56,6 +56,7 @@ class SnapshotWork:
             try:
                 self._backend.create_snapshot(*item, copied)
             except verbs.Left:
+                # The next process resumes the work, so nothing is deleted.
                 raise
             except Exception as exc:
                 if not self._is_claimed(claim):
@@ -73,7 +74,6 @@ class SnapshotWork:
     @verbs.work(
         'snapshot.delete', deadline='create_seconds')
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Delete a snapshot on the backend."""
         with self._leases.alone(claim.resource_id):
             self._backend.delete_snapshot(*self._claimed(claim))
             failpoints.point('volume.snapshots.after_delete')
@@ -112,6 +112,8 @@ class SnapshotWork:
                 raise errors.BackendUncertain(
                     reason='another operation on the volume is in progress')
             snapshot = snapshot_queries.get(self._database, item.progress['snapshot_id'])
+            # LIO holds the device of an exported volume open even if no initiator has access, and
+            # stores refuse to revert a volume that is in use.
             self._backend.target.unexport(item.volume.id)
             failpoints.point('volume.reverts.before_revert')
             self._backend.revert(snapshot, item.volume, self._copied(claim))

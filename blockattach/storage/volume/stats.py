@@ -79,6 +79,7 @@ class PoolReporter:
             self._silent = False
 
     def _store(self, measured: dict[str, dict[str, Any]], again: bool) -> None:
+        # `pools.refresh` only updates rows, and needs the provisioned capacity.
         again = again and measured.keys() == self._said.keys() and all(
             _PROVISIONED in said for said in measured.values())
         self._said = measured

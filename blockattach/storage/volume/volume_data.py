@@ -45,6 +45,7 @@ class Maker:
         volume = item.volume
         copied = self._copied(item.claim)
         try:
+            # Images come first, because a clone of a cached image has a ``source_volid`` too.
             if volume_images.image_of(item.progress) is not None:
                 item = self._cache.clone(item, copied)
                 if item.volume.source_volid is None:
@@ -94,6 +95,7 @@ def copy_volume(source: backends.KeptBackend, volume: records.Volume,
             contextlib.closing(target.disk(copy, writes=True)) as there:
         read = disks.Digest()
         for offset, piece in here.pieces():
+            # The new volume reads as zeros already.
             if not disks.is_empty(piece):
                 there.write(offset, piece)
             read.add(offset, piece)

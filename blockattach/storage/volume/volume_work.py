@@ -65,6 +65,8 @@ class VolumeWork:
         except verbs.Left:
             raise
         except Exception as exc:
+            # Without the claim, another process may be creating the volume on this pool, so
+            # nothing is deleted here.
             if not volume_queries.is_claimed(self._database, item.claim) or isinstance(
                     exc, errors.BackendRefused) or self._remains.removed(volume):
                 raise verbs.Failed(f'Pool {volume.pool}: {exc}', item) from exc
@@ -83,6 +85,8 @@ class VolumeWork:
             if lease is None:
                 raise errors.BackendUncertain(
                     reason='another operation on the volume is in progress')
+            # LIO holds the device of an exported volume open even if no initiator has access, and
+            # LVM does not delete an open volume.
             self._backend.target.unexport(item.volume.id)
             failpoints.point('volume.volumes.after_unexport')
             # Work that was created by a repair of an operator does not list the snapshots.

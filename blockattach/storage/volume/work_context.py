@@ -24,7 +24,7 @@ Notify = Callable[[Sequence[str], str], Mapping[str, str]]
 
 
 def _no_event(volume_id: str, done: bool) -> None:
-    """Send no event: no server uses the volumes of this service."""
+    """Send no event, because no server uses the volumes of this service."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
