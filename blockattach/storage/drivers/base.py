@@ -122,6 +122,7 @@ def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float
         'free_capacity_gb': free_gb,
         'provisioned_capacity_gb': provisioned_gb,
         'reserved_percentage': settings.reserved_percentage,
+        # A string, as in Cinder.
         'max_over_subscription_ratio': str(settings.max_over_subscription_ratio),
         'thin_provisioning_support': thin,
         'thick_provisioning_support': not thin,
@@ -443,7 +444,7 @@ class Revert(Protocol):
         snapshot remains. The core repeats an interrupted call until it succeeds.
 
         :raises BackendFull: if the pool has too little space; the volume is unchanged
-        :raises BackendRefused: if either does not exist, or the volume is in use
+        :raises BackendRefused: if volume or snapshot does not exist, or the volume is in use
         """
 
 

@@ -6,6 +6,7 @@ import stat
 from blockattach.platform import disks
 from blockattach.storage.domain import connection
 
+# Unit of ``st_blocks`` (stat(2)), and block size of anything but a block device.
 _SECTOR = 512
 _PIECE = 65536
 

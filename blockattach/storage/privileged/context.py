@@ -20,8 +20,7 @@ _THREADS = 32
 
 
 class Context(priv_context.PrivContext):
-    """Privsep context whose daemon has 32 threads, unless its configuration group says otherwise.
-    """
+    """Privsep context whose daemon has 32 threads unless its options say otherwise."""
 
     def __init__(self, cfg_section: str, pypath: str, capabilities: Sequence[int]) -> None:
         super().__init__('blockattach', cfg_section, pypath, capabilities)

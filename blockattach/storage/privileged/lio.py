@@ -66,7 +66,7 @@ class Grant:
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def prepare(portals: list[str]) -> None:
-    """Check that volumes can be exported at these portals.
+    """Check that volumes can be exported at the given portals.
 
     :raises ConfigurationError: if volumes cannot be exported; the text says what to do
     """
@@ -310,6 +310,7 @@ def _make_backstore(path: str, volume: Export) -> None:
         utils.fwrite(f'{path}/udev_path', volume.device)
         utils.fwrite(f'{path}/enable', '1')
         serial = _serial(volume.name)
+        # LIO names the file of the stored registrations after this serial.
         utils.fwrite(f'{path}/wwn/vpd_unit_serial', serial)
         lio_reservations.restore(path, serial)
     except (OSError, errors.BackendRefused):
@@ -382,6 +383,7 @@ def _unmap(acl: rtslib_target.NodeACL) -> None:
             path = f'{acl.path}/{name}'
             with os.scandir(path) as entries:
                 links = [entry.path for entry in entries if entry.is_symlink()]
+            # configfs does not remove a folder that contains a link.
             for link in links:
                 os.unlink(link)
             os.rmdir(path)

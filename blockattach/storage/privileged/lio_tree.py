@@ -145,7 +145,7 @@ def linked_backstore(name: str) -> str | None:
 
 
 def backstores(name: str) -> list[str]:
-    """Return the paths of all backstores with a name.
+    """Return the paths of all backstores with the name of a volume.
 
     The function lists all backstores of the host and is therefore for repairs only.
     """
@@ -178,7 +178,7 @@ def has_attributes(path: str, attributes: Mapping[str, str]) -> bool:
 
 
 def is_whole(name: str, portals: list[str]) -> bool:
-    """Return True if a volume is completely exported at exactly these portals.
+    """Return True if a volume is completely exported, at exactly the given portals.
 
     The ACLs are not checked.
     """

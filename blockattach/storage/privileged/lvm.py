@@ -86,8 +86,8 @@ class Site(NamedTuple):
 def content(site: Site) -> dict[str, list[dict[str, str]]]:
     """Return the volume group (``vg``) and all its logical volumes (``lv``) at one moment.
 
-    Logical volumes of others are included. The keys of a row are the names that LVM gives its
-    fields. Sizes are in bytes.
+    Logical volumes of other programs are included. The keys of a row are the names that LVM gives
+    its fields. Sizes are in bytes.
     """
     site = _checked(site)
     output = _reported(site, 'fullreport', *_CONTENT, site.group)
@@ -194,14 +194,15 @@ def rename(site: Site, name: str, new_name: str) -> None:
 
 @context.lvm.entrypoint
 def adopt(site: Site, name: str, new_name: str) -> None:
-    """Add the tag of this service to a logical volume of others, and rename the volume.
+    """Add the tag of this service to a foreign logical volume, and rename the volume.
 
-    The logical volume may be in use. No other function changes logical volumes of others.
+    The logical volume may be in use. No other function changes foreign logical volumes.
 
     :param name: name of any logical volume of the volume group
     :param new_name: name that belongs to this service
     """
     site = _checked(site, new_name)
+    # The tag comes first, so that no volume with a name of this service is ever without the tag.
     _lvm(site, 'lvchange', '--addtag', TAG, f'{site.group}/{_name(name)}')
     _lvm(site, 'lvrename', site.group, name, new_name)
 

@@ -68,19 +68,16 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
-        """Clone a volume, see `base.Clone`."""
         self._clone(source.name, volume, copied)
 
     @faults.faulty
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         self._clone(snapshot.name, volume, copied)
 
     @faults.faulty
     def create_snapshot(self, snapshot: base.StoredSnapshot,
                         copied: base.Copied = base.unlimited) -> None:
-        """Create a snapshot, see `base.Snapshots`."""
         size = self._existing(snapshot.volume.name)
         if snapshot.name not in self._sizes:
             self._make_room(size)
@@ -89,7 +86,6 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """Delete a snapshot, see `base.Snapshots`."""
         self._sizes.pop(snapshot.name, None)
 
     @faults.faulty
@@ -101,13 +97,11 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def manageable(self) -> tuple[base.Manageable, ...]:
-        """Return all volumes and snapshots, see `base.Manage`."""
         return tuple(base.Manageable(name, size * units.GIB, name.startswith(_SNAPSHOT))
                      for name, size in sorted(self._sizes.items()))
 
     @faults.faulty
     def manage(self, name: str, volume: base.StoredVolume) -> None:
-        """Rename a volume, see `base.Manage`."""
         if volume.name not in self._sizes or name in self._sizes:
             size = self._existing(name)
             if size > volume.size_gb or name.startswith(_SNAPSHOT):
@@ -120,7 +114,6 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
-        """Rename a snapshot, see `base.Manage`."""
         if snapshot.name not in self._sizes or name in self._sizes:
             size = self._existing(name)
             if size > self._existing(snapshot.volume.name) or not name.startswith(_SNAPSHOT):
@@ -149,7 +142,6 @@ class FakeStore(base.VolumeStore):
 
     @faults.faulty
     def disk(self, volume: base.StoredVolume, writes: bool) -> disks.Disk:
-        """Return access to the data of a volume, see `base.Disks`."""
         self._existing(volume.name)
         return _Disk(self.contents(volume.name))
 
@@ -190,11 +182,9 @@ class _Disk:
         self._contents = contents
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the offset and data of each written piece."""
         yield from sorted(self._contents.items())
 
     def write(self, offset: int, piece: bytes) -> None:
-        """Write a piece at an offset."""
         self._contents[offset] = piece
 
     def discard(self, offset: int, length: int) -> bool:

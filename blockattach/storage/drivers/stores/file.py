@@ -97,16 +97,13 @@ class FileStore(base.VolumeStore):
 
     def create_snapshot(self, snapshot: base.StoredSnapshot,
                         copied: base.Copied = base.unlimited) -> None:
-        """Create a snapshot, see `base.Snapshots`."""
         self._make_copy(snapshot.volume.name, snapshot.name, copied)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """Delete a snapshot, see `base.Snapshots`."""
         self._delete(snapshot.name)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         self._make_copy(snapshot.name, volume.name, copied, units.gib_to_bytes(volume.size_gb))
 
     def revert(self, snapshot: base.StoredSnapshot,
@@ -131,7 +128,6 @@ class FileStore(base.VolumeStore):
                 for name, size in sorted(self._sizes().items()))
 
     def manage(self, name: str, volume: base.StoredVolume) -> None:
-        """Take over a raw file of the directory as a volume, see `base.Manage`."""
         if name.startswith(_SNAPSHOT):
             raise errors.BackendRefused(reason=f'{name} is not a volume')
         self._take_over(name, volume.name, units.gib_to_bytes(volume.size_gb))
@@ -169,7 +165,6 @@ class FileStore(base.VolumeStore):
         return path
 
     def allocated_bytes(self, volume: base.StoredVolume) -> int:
-        """Return the space that the file of a volume occupies, see `base.Discard`."""
         path = self.device(volume)
         with disks.translated():
             return devices.allocated(path)
@@ -248,6 +243,7 @@ class FileStore(base.VolumeStore):
                 if grows:
                     os.ftruncate(file, max(present, size))
                 os.fsync(file)
+                # A link, unlike a rename, never replaces an existing file.
                 if not os.path.exists(new_path):
                     os.link(path, new_path)
                 failpoints.point('drivers.file.between_names')
@@ -437,6 +433,7 @@ def _free(file: int) -> None:
             disks.punch(file, start, length)
             os.fdatasync(file)
     except OSError as exc:
+        # Without holes, the kernel frees the file in one step when it is unlinked and closed.
         if exc.errno not in _NO_HOLES:
             raise
 
@@ -484,6 +481,7 @@ def _data(file: int, most: int) -> Iterator[tuple[int, int]]:
         try:
             start = os.lseek(file, end, os.SEEK_DATA)
         except OSError as exc:
+            # There is no data after ``end`` (lseek(2)).
             if exc.errno == errno.ENXIO:
                 return
             raise

@@ -154,14 +154,12 @@ class FakeTarget(base.ExportTarget):
 
     @faults.faulty
     def reservations(self, volume_id: str) -> connection.Reservations | None:
-        """Return the persistent reservations of a volume, see `base.HostReservations`."""
         if volume_id not in self._exports:
             return None
         return self._reservations.get(volume_id, connection.Reservations())
 
     @faults.faulty
     def resize(self, export: connection.Export) -> None:
-        """Make the new size of a volume visible, see `base.LiveResize`."""
         if export.volume_id in self._exports:
             self._exports[export.volume_id] = export
 

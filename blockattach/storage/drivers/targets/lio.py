@@ -93,7 +93,6 @@ class LioTarget(base.ExportTarget):
         return tuple(self._export(item['name'][-36:], item['grants']) for item in found)
 
     def reservations(self, volume_id: str) -> connection.Reservations | None:
-        """Return the persistent reservations of a volume, see `base.HostReservations`."""
         with _errors_translated():
             found = lio.reservations(self._name(volume_id))
         if found is None:
@@ -102,11 +101,9 @@ class LioTarget(base.ExportTarget):
                                        frozenset(found['holders']), found['complete'])
 
     def unmaps(self, device: str) -> bool:
-        """Return True if the device supports discard, see `base.Unmap`."""
         return devices.discards(device)
 
     def block_sizes(self, device: str) -> connection.BlockSizes:
-        """Return the block sizes of a device, see `base.NativeBlocks`."""
         return devices.block_sizes(device)
 
     def resize(self, export: connection.Export) -> None:

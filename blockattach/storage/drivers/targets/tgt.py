@@ -282,6 +282,7 @@ class TgtTarget(base.ExportTarget):
 
         :raises BackendUncertain: if the sessions of the initiator do not close in time
         """
+        # Unbinding ends no session, but a session that is closed first could be opened again.
         for name in _names(target):
             if connection.is_same_node(name, initiator):
                 with _unless(tgt_socket.Code.NO_ACL, tgt_socket.Code.NO_TARGET):
@@ -387,10 +388,7 @@ def _flag(mode: connection.AccessMode) -> str:
 
 def _differences(target: tgt_socket.Target, export: connection.Export,
                  grant: connection.Grant) -> list[str]:
-    """Return the parts of a target that differ from its grant, except the mode and name forms.
-
-    A target in use by a session may still have its old size.
-    """
+    """Return the parts of a target that differ from its grant, except the mode and name forms."""
     if len(target.luns) != 1:
         return ['number of logical units']
     lun = target.luns[0]
@@ -403,6 +401,7 @@ def _differences(target: tgt_socket.Target, export: connection.Export,
         'device': lun.path == export.device,
         'thin provisioning': lun.thin,
         'serial number': lun.serial == export.volume_id.replace('-', ''),
+        # tgtd keeps the initial size of a logical unit, which is not changed under a session.
         'size': bool(target.sessions) or abs(lun.size_mb - size_mb) <= 1}
     return [part for part, is_same in same.items() if not is_same]
 

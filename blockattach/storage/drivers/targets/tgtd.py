@@ -138,8 +138,10 @@ class Tgtd:
             pid = self._listener() or self.pid()
             if pid is None:
                 return
+            # tgtd refuses to shut down while it has targets, and is then killed.
             with contextlib.suppress(errors.BackendError):
                 self.client().shut_down()
+            # Once tgtd has ended, another process may have the same id.
             born = _started_at(pid)
             if born is not None and _is_tgtd(pid):
                 _kill(pid)

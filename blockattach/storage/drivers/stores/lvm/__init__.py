@@ -15,8 +15,8 @@ name                      logical volume
 ========================  =======================================================================
 
 Each of these logical volumes has the tag ``blockattach`` from its creation on. A logical volume
-without the tag belongs to somebody else. The store never changes it, unless it is asked to manage
-it, and counts it only as used space.
+without the tag belongs to another program. The store changes such a volume only on a manage
+request, and counts the volume only as used space.
 """
 from blockattach.storage.conf import backend
 from blockattach.storage.drivers.stores.lvm import store

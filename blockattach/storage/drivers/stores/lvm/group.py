@@ -166,6 +166,7 @@ class VolumeGroup:
                 reason=f'no privileges to run LVM commands: {exc}; see helper_command in '
                        f'[privsep_lvm]') from exc
         except ValueError as exc:
+            # Privileged functions check their arguments before they change anything.
             raise errors.BackendRefused(reason=str(exc)) from exc
         except OSError as exc:
             if exc.errno in disks.MEANINGS:
@@ -211,7 +212,7 @@ def replaced_by(name: str) -> str | None:
 
 
 def is_replaced(name: str, volume: base.StoredVolume) -> bool:
-    """Return True if a name is that of a deleted or replaced logical volume of the volume."""
+    """Return True if a name belongs to a deleted or replaced logical volume of a volume."""
     return name.startswith(f'{DELETED}{_id(volume)}-')
 
 
@@ -260,7 +261,7 @@ def _tags(text: str) -> frozenset[str]:
 
 
 def accepts(filters: Sequence[str], names: Iterable[str]) -> bool:
-    """Return True if LVM scans a disk that has these names.
+    """Return True if LVM scans a disk with the given names.
 
     The first pattern that matches a name decides for this name. The disk is accepted if any of its
     names is accepted, or if none of them is rejected.
@@ -287,6 +288,7 @@ def _line(volume_group: str, physical_volumes: Iterable[Mapping[str, str]]) -> s
     kept = sorted(row['pv_name'] for row in physical_volumes
                   if row['pv_name'].startswith('/dev/')
                   and (row['vg_name'] == volume_group or not _comes_over_iscsi(row['pv_name'])))
+    # LVM applies the first pattern that matches, so that the last pattern rejects all other disks.
     patterns = [*(f'a|^{name}$|' for name in kept), 'r|.*|']
     return f'global_filter = [ {", ".join(json.dumps(pattern) for pattern in patterns)} ]'
 

@@ -60,14 +60,12 @@ class LvmStore(base.VolumeStore):
 
     def create_snapshot(self, snapshot: base.StoredSnapshot,
                         copied: base.Copied = base.unlimited) -> None:
-        """Create a snapshot, see `base.Snapshots`."""
         content = self._group.content()
         name = group.snapshot_name(snapshot)
         if self._find(content, name) is None:
             self._snapshot(content, self._existing(content, snapshot.volume.name), name)
 
     def delete_snapshot(self, snapshot: base.StoredSnapshot) -> None:
-        """Delete a snapshot, see `base.Snapshots`."""
         self._remove(self._group.content(), group.snapshot_name(snapshot))
 
     def device(self, volume: base.StoredVolume) -> str:
@@ -89,7 +87,6 @@ class LvmStore(base.VolumeStore):
         self._group.do(lvm.extend, lv.name, wanted, size_gb=size_gb)
 
     def manageable(self) -> tuple[base.Manageable, ...]:
-        """Return the volumes and snapshots of the pool, see `base.Manage`."""
         return tuple(
             base.Manageable(name, lv.size, self._is_snapshot(lv), lv.origin or None,
                             lv.open)
@@ -97,7 +94,6 @@ class LvmStore(base.VolumeStore):
             if self._is_manageable(lv))
 
     def manage(self, name: str, volume: base.StoredVolume) -> None:
-        """Take over a logical volume as a volume, see `base.Manage`."""
         content, wanted = self._group.content(), units.gib_to_bytes(volume.size_gb)
         if name not in content.volumes and self._find(content, volume.name) is not None:
             self.extend(volume, volume.size_gb)
@@ -107,6 +103,7 @@ class LvmStore(base.VolumeStore):
             raise errors.BackendRefused(
                 reason=f'{self._group.name}/{name} is larger than {volume.size_gb} GiB or is a '
                        f'snapshot')
+        # Checked before the volume is renamed, because a later refusal is uncertain (`_begun`).
         if lv.size < wanted:
             self._make_room(content, wanted - lv.size)
             self._has_no_snapshots(content, lv)
@@ -115,7 +112,6 @@ class LvmStore(base.VolumeStore):
             self.extend(volume, volume.size_gb)
 
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
-        """Take over a logical volume as a snapshot, see `base.Manage`."""
         content, new_name = self._group.content(), group.snapshot_name(snapshot)
         if name not in content.volumes and self._find(content, new_name) is not None:
             return
@@ -287,6 +283,7 @@ class LvmStore(base.VolumeStore):
         volumes = sum(
             lv.ours and lv.pool == self._pool_name and name.startswith(group.VOLUME)
             for name, lv in content.volumes.items())
+        # The location has the form of Cinder's LVM driver, which ends with the number of mirrors.
         [report] = base.only_pool(
             self._settings, units.bytes_to_gib(int(total)), units.bytes_to_gib(int(free)),
             units.bytes_to_gib(provisioned), volumes,

@@ -62,7 +62,6 @@ class ThickStore(store.LvmStore):
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         content = self._group.content()
         if self._find(content, volume.name) is not None:
             return
@@ -160,6 +159,7 @@ class ThickStore(store.LvmStore):
                 self._activate(copy)
             self._fill(source, unfinished, min(origin.size, size), copied)
             if source == group.source_name(volume):
+                # ``content`` was read before the snapshot was created.
                 self._remove(self._group.content(), source)
             failpoints.point('drivers.lvm.between_copy_and_name')
             self._group.do(lvm.rename, unfinished, volume.name)
@@ -191,6 +191,7 @@ class ThickStore(store.LvmStore):
             self._hide(lv)
 
     def _hide(self, lv: group.LogicalVolume) -> None:
+        # LVM refuses to deactivate a volume that was opened since the content was read.
         self._group.do(lvm.deactivate, lv.name)
         self._group.do(lvm.rename, lv.name, group.deleted_name(lv.name))
         self._rest = 0

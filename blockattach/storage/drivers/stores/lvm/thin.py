@@ -43,12 +43,10 @@ class ThinStore(store.LvmStore):
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
               copied: base.Copied = base.unlimited) -> None:
-        """Clone a volume, see `base.Clone`."""
         self._clone(source.name, volume)
 
     def clone_snapshot(self, snapshot: base.StoredSnapshot, volume: base.StoredVolume,
                        copied: base.Copied = base.unlimited) -> None:
-        """Create a volume from a snapshot, see `base.CloneSnapshot`."""
         self._clone(group.snapshot_name(snapshot), volume)
 
     def revert(self, snapshot: base.StoredSnapshot,
@@ -71,6 +69,7 @@ class ThinStore(store.LvmStore):
             self._hide(volume)
             failpoints.point('drivers.lvm.between_names')
         else:
+            # An interrupted call has renamed the volume, and its replacement must exist.
             self._existing(content, unfinished)
         with self._begun(volume.name):
             self._group.do(lvm.rename, unfinished, volume.name)
@@ -167,12 +166,13 @@ class ThinStore(store.LvmStore):
         else:
             self._make_room(content, size)
             unfinished = group.unfinished_name(volume)
+            # A snapshot of another size is created in two steps, and gets its name last.
             self._remove(content, unfinished)
             self._copy(origin, unfinished, size)
             self._group.do(lvm.rename, unfinished, volume.name)
 
     def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
-        """Create a volume of ``size`` bytes atomically, beginning with the bytes of ``origin``."""
+        """Create a volume of ``size`` bytes that begins with the data of ``origin``."""
         self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=size / units.GIB)
         if size != origin.size:
             resize = lvm.extend if size > origin.size else lvm.cut
