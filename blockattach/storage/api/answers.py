@@ -20,9 +20,11 @@ YES_OR_NO: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
 EMPTY: schema.Schema = {'type': 'null'}
 """Schema of a response without a body."""
 
+# Cinder's times are in UTC, with microseconds and without a zone.
 _TIME = r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$'
 TIME: schema.Schema = {'type': 'string', 'pattern': _TIME}
 NULLABLE_TIME: schema.Schema = {'type': ['string', 'null'], 'pattern': _TIME}
+# Cinder shows a time that an attachment does not have as an empty string instead of null.
 TIME_OR_EMPTY: schema.Schema = {'anyOf': [TIME, {'enum': ['']}]}
 
 LINKS: schema.Schema = schema.array(
@@ -58,6 +60,7 @@ _ALWAYS = {
     'cacheable': BOOLEAN,
     'enforce_multipath': BOOLEAN,
 }
+# The lists are present for several portals, or if the connector asks for multipath.
 _SOMETIMES = {
     'target_portals': schema.array(TEXT),
     'target_iqns': schema.array(TEXT),

@@ -14,7 +14,7 @@ from blockattach.storage.api import versions
 negotiate = functools.partial(
     operation.negotiate, operation.Range(versions.MINIMUM, versions.MAXIMUM),
     operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))
-"""Negotiates any version in the history of the API and of the extension."""
+"""`operation.negotiate` with the version ranges of the API and of the extension bound."""
 
 
 def build_app(services: api_services.ApiServices, authentication: auth.Authentication, *,

@@ -39,6 +39,7 @@ _ALL_TENANTS = 'all_tenants'
 _DIRECTIONS = frozenset((paging.ASCENDING, paging.DESCENDING))
 _INTEGER = re.compile(r'[+-]?[0-9]{1,18}')
 _MOST_OFFSET = 2 ** 31 - 1
+# A longer text could exhaust the memory or the stack, see the documentation of `ast.literal_eval`.
 _LONGEST_STRUCTURE = 4096
 _LITERALS = tuple('\'"[(N')
 """First characters of texts that may be Python literals."""
@@ -101,8 +102,10 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
         `STRICT_FILTERS` on
     """
     is_admin = bool(call.context.is_admin)
+    # Cinder ignores `all_tenants` of other callers. cinderclient sends it for every caller.
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
     unknown, nothing = [], False
+    # In a dict, the last value of a repeated name replaces the others.
     for key, value in dict(call.query.items()).items():
         if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
             continue
@@ -118,6 +121,7 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
             unknown.append(key)
     if call.version >= STRICT_FILTERS and not all(key.isascii() for key in unknown):
         raise errors.InvalidInput('Filter keys can only contain ASCII characters.')
+    # In Cinder, an administrator's unknown filter matches nothing and is no error.
     if nothing or (unknown and is_admin):
         found = dataclasses.replace(found, nothing=True)
     if unknown and not is_admin and call.version >= STRICT_FILTERS:
@@ -195,6 +199,7 @@ def _sort(call: operation.Call, keys: Collection[str]) -> tuple[tuple[str, str],
 def links(call: operation.Call, name: str, shown: paging.Page,
           items: Sequence[Any]) -> dict[str, list[dict[str, str]]]:
     """Return the link to the next page under ``name``, or no link if the page is not full."""
+    # A full page has a link even if it is the last one. Cinder links it too.
     if not items or shown.limit is None or len(items) < shown.limit:
         return {}
     return {name: [{'rel': 'next', 'href': call.next_link(items[-1].id)}]}
@@ -229,6 +234,7 @@ def structure(key: str, text: str) -> dict[str, str]:
 
     :raises InvalidInput: the text is not a mapping of such values
     """
+    # Cinder accepts both forms.
     readers: tuple[Callable[[str], Any], ...] = (orjson.loads, _python)
     for read in readers:
         try:
@@ -247,6 +253,7 @@ def literal(text: str) -> str | list[str] | None:
     A literal is a quoted text, None, or a list of values of which one must match. Any other text
     is returned unchanged.
     """
+    # Cinder evaluates the values of filters as Python literals.
     if not text.startswith(_LITERALS) or len(text) > _LONGEST_STRUCTURE:
         return text
     try:
@@ -266,19 +273,21 @@ def _python(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        # Python raises TypeError for an unhashable key, and the last two for deep nesting.
         raise ValueError(text) from error
 
 
 def _text(value: Any) -> str:
     """Return the text of a scalar, as Python prints it.
 
-    :raises ValueError: the value is not a scalar, or has NUL characters or lone surrogates, which
-        escapes can produce and no column stores
+    :raises ValueError: the value is not a scalar, or no column can store its text
     """
     # Checked first: str() of a deeply nested value raises RecursionError.
     if not isinstance(value, bool | int | float | str):
         raise ValueError(type(value).__name__)
     text = str(value)
+    # Escapes in literals can produce lone surrogates, for which encode() raises a ValueError, and
+    # NUL characters.
     text.encode()
     if '\0' in text:
         raise ValueError(text)
@@ -298,6 +307,7 @@ def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]
             raise errors.InvalidInput(f'Invalid {errors.shortened(operator)} operator')
         try:
             value = datetime.datetime.fromisoformat(time.strip())
+            # The columns contain UTC without a time zone.
             if value.tzinfo is not None:
                 value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         except (ValueError, OverflowError):

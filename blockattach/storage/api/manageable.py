@@ -125,7 +125,9 @@ def _list(services: api_services.ApiServices, call: operation.Call, noun: str,
     """
     where = place(call, call.query, LISTED_BY_CLUSTER)
     order, page = _order(call), _page(services, call)
+    # The backend returns all resources at once, so they are sorted and paged here.
     stored, known = services.managing.stored(call.context, where, noun)
+    # Sorting is stable, so the last sort is by the first key.
     for key, direction in reversed(order):
         stored.sort(key=lambda one, key=key: one.name if key == 'reference'  # type: ignore[misc]
                     else one.size_bytes, reverse=direction == paging.DESCENDING)
@@ -175,7 +177,10 @@ def _order(call: operation.Call) -> list[tuple[str, str]]:
 
 def _page(services: api_services.ApiServices,
           call: operation.Call) -> tuple[str | None, int, int]:
-    """Return the marker (None if absent), the limit and the offset."""
+    """Return the marker (None if absent), the limit and the offset.
+
+    :raises InvalidInput: the limit or the offset is not a number
+    """
     marker = call.query.get('marker')
     most = services.settings.osapi_max_limit
     return marker, min(_number(call, 'limit', most), most), _number(call, 'offset', 0)
@@ -185,6 +190,7 @@ def _number(call: operation.Call, name: str, default: int) -> int:
     text = call.query.get(name)
     if text is None:
         return default
+    # isdigit() alone accepts characters that int() rejects, such as a superscript two.
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise errors.InvalidInput(f'{name} param must be a non-negative integer')
     return int(text)

@@ -24,6 +24,7 @@ from blockattach.storage.api import services as api_services
 from blockattach.storage.db import storage_db
 from blockattach.storage.domain import records
 
+# Cinder's rules for keys and values.
 KEY = '^[a-zA-Z0-9_:. /-]{1,255}$'
 PAIRS = schema.obj(patternProperties={KEY: {'type': 'string', 'maxLength': 255}})
 _ONE: schema.Schema = {**PAIRS, 'minProperties': 1, 'maxProperties': 1}
@@ -121,6 +122,7 @@ class Noun:
         wanted = call.headers.get('If-Match') if call.version >= _ETAGS else None
 
         def checked(now: Pairs) -> Pairs:
+            # Compared here, because `now` is read under the lock of the resource.
             if wanted and _tag(now) not in etag.ETagMatcher.parse(wanted):
                 raise errors.PreconditionFailed
             return change(now)
@@ -128,9 +130,10 @@ class Noun:
 
 
 def _shown(metadata: Pairs) -> dict[str, Any]:
+    # Sorted, so that equal metadata have equal ETags.
     return {'metadata': dict(sorted(metadata.items()))}
 
 
 def _tag(metadata: Pairs) -> str:
-    """Return the ETag of the metadata, which is the MD5 of the response body."""
+    """Return the MD5 of the response body, which is also Cinder's ETag of the metadata."""
     return hashlib.md5(responses.dumps(_shown(metadata)), usedforsecurity=False).hexdigest()

@@ -19,6 +19,7 @@ from blockattach.storage.api.resources import volume_types
 from blockattach.storage.api.resources import volumes
 from blockattach.storage.api.resources import workers
 
+# The order does not decide which operation a request matches, see `dispatch.Table`.
 FAMILIES = (
     versions.OPERATIONS,
     volume_types.OPERATIONS,
@@ -43,4 +44,5 @@ FAMILIES = (
 def operations() -> tuple[operation.Operation, ...]:
     """Return all operations of the API."""
     rows = tuple(row for family in FAMILIES for row in family)
+    # Last, because the operations served determine which extensions are listed.
     return (*rows, *extensions.operations(rows))

@@ -44,11 +44,15 @@ class ApiServices:
     logs: log_levels.LogControl
     settings: api_conf.ApiSettings
     project_check: Callable[[context.RequestContext, str], None]
-    """Raises ProjectNotFound if the project is known not to exist."""
+    """Function that raises ProjectNotFound if the project is known not to exist."""
     filters: resource_filters.Filters
     default_volume_type: str
     availability_zone: str
     service_down_time: float
+    """Seconds without a heartbeat after which a service counts as down."""
     watch_endpoint: str | None
-    """URL of the event stream server. None: this process serves the streams."""
+    """URL of the server to which requests for event streams are redirected.
+
+    The redirect applies only if this process serves no streams. None rejects such requests.
+    """
     clock: clock.Clock

@@ -86,6 +86,7 @@ HISTORY = (
     (V(3, 71), 'Let the consumer complete extending a volume in use.'),
 )
 
+# Numbers of their own, because OpenStack may assign 3.72 to another change.
 EXTENSION_HISTORY = (
     (V(1, 0), 'Add project, host and shared connections to attachments, a host filter and force.'),
     (V(1, 1), 'Add reservation to attachments.'),
