@@ -22,6 +22,7 @@ from blockattach.storage.policy import volumes as policies
 
 
 def _hidden(call: operation.Call) -> errors.BlockattachError:
+    # Cinder reports a volume that the caller may not see as missing, and not as forbidden.
     return errors.VolumeNotFound(volume_id=call.path['id'])
 
 

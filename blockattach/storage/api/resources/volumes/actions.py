@@ -50,7 +50,7 @@ def initialize_connection(services: api_services.ApiServices,
     info = access.connection_infos(services.policy, call.context, services.database,
                                    [row])[row.id]
     assert info is not None
-    # Form of clients that are older than the attachments API.
+    # The attachments API has a flat object with these keys. This older action has a nested one.
     return {'connection_info': {
         'driver_volume_type': info['driver_volume_type'],
         'data': {key: value for key, value in info.items()
@@ -72,6 +72,7 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
     host = body.get('host_name')
     consumer = attachments.Attached(
         instance_uuid=body.get('instance_uuid'),
+        # Cinder stores host names with hyphens instead of spaces.
         host=None if host is None else host.replace(' ', '-'),
         mountpoint=body['mountpoint'],
         mode=connection.AccessMode(body.get('mode', connection.AccessMode.RW)))
@@ -80,6 +81,7 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
 
 def detach(services: api_services.ApiServices, call: operation.Call) -> None:
     """Delete the named attachment, or the only attachment if none is named."""
+    # Clients may send null instead of an object.
     body = call.body['os-detach'] or {}
     services.legacy.detach(call.context, call.target, body.get('attachment_id'))
 
@@ -87,7 +89,7 @@ def detach(services: api_services.ApiServices, call: operation.Call) -> None:
 def force_detach(services: api_services.ApiServices, call: operation.Call) -> None:
     """Delete an attachment regardless of its state.
 
-    The connector of the request is ignored, because the attachment has its connector.
+    The connector of the request is ignored, because the row of the attachment contains it.
     """
     body = call.body['os-force_detach']
     services.legacy.force_detach(call.context, call.target, body.get('attachment_id'))
@@ -95,6 +97,7 @@ def force_detach(services: api_services.ApiServices, call: operation.Call) -> No
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
     """Reset the statuses of a volume."""
+    # Cinder ignores the case of statuses.
     body = {key: word.lower() for key, word in call.body['os-reset_status'].items()
             if word is not None}
     if not body:
@@ -127,9 +130,9 @@ def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> s
 
 
 def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """Return the connector of a request after a check.
+    """Return the connector of a request if it is valid.
 
-    :raises ConnectorUnusable: the connector is a text, which identifies no host
+    :raises ConnectorUnusable: the connector is a string, which identifies no host
     :raises InvalidInput: the connector fails `connection.check_connector`
     """
     if isinstance(value, str):

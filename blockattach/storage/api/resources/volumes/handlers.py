@@ -55,6 +55,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     source = sources.find(services, call, asked)
     kind = find_kind(services, call, asked.get('volume_type') or (
         None if source is None else source.volume_type_id))
+    # Before the policy of multiattach, as in Cinder.
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))
@@ -80,13 +81,16 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show the encryption metadata of a volume.
 
-    Clients request them before they attach a volume, also if the volume is not encrypted.
+    Nova requests them before it attaches a volume, even if the volume is not encrypted.
     """
     return views.encryption(services, call.target)
 
 
 def encryption_key(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one key of the encryption metadata of a volume."""
+    """Show one item of the encryption metadata of a volume.
+
+    :raises NotFound: the metadata have no such item
+    """
     key = call.path['key']
     found = views.encryption(services, call.target)
     if key not in found:
@@ -99,6 +103,7 @@ def find_kind(services: api_services.ApiServices, call: operation.Call,
     """Return the volume type that a request names, or the default volume type.
 
     :raises NotFound: the type does not exist, or the caller cannot see it
+    :raises ConfigurationError: the configured default volume type does not exist
     """
     if not id_or_name:
         return access.default_volume_type(call.context, services.database,
@@ -108,6 +113,7 @@ def find_kind(services: api_services.ApiServices, call: operation.Call,
 
 def _refuse_sources(requested: Mapping[str, Any], version: V) -> None:
     """Raise NotFound if the request names a source that is not supported, such as a backup."""
+    # cinderclient sends two of these keys with every request, usually with null.
     for key, since, absent in _SOURCES:
         if version >= since and requested.get(key) is not None:
             raise errors.NotFound(absent % errors.shortened(requested[key]))

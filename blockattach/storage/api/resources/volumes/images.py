@@ -58,19 +58,19 @@ REIMAGE = schema.obj({'image_id': {**schema.UUID, 'maxLength': 36},
 
 def find_image(services: api_services.ApiServices, call: operation.Call,
                requested: Mapping[str, Any]) -> images.Image | None:
-    """Return the image to create the volume from, or None.
+    """Return the image to create the volume from, or None if the request names no image.
 
-    None is also returned if the request names another source as well. The code that looks up
-    that source raises the error.
-
+    :returns: None also if the request names another source as well
     :raises InvalidInput: the image does not exist, or Glance is not configured
-    :raises Conflict: several images have that name
+    :raises Conflict: several images have the requested name
+    :raises NotAuthorized: the caller may not create volumes from images
     """
     ref = next((requested[key] for key in KEYS if requested.get(key)), None)
     if ref is None:
         return None
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
     if any(requested.get(key) is not None for key in _OTHERS):
+        # The check of that source rejects the request, so Glance is not called.
         return None
     return services.images.find(call.context, str(ref))
 
@@ -126,6 +126,7 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
     image = services.images.upload(call.context, volume, wanted,
                                    bool(listing.boolean(asked.get('force', False))))
     kind = volume_types.get(services.database, volume.volume_type_id)
+    # The record was read before the status changed.
     shown = {'id': volume.id, 'updated_at': volume.updated_at, 'status': 'uploading',
              'display_description': volume.description, 'size': volume.size_gb,
              'volume_type': {'id': kind.id, 'name': kind.name, 'description': kind.description,

@@ -88,6 +88,7 @@ def _filters(services: api_services.ApiServices,
         elif key in _BOOLEANS:
             equal[key] = _boolean(call.version, key, text)
         elif key == 'consumes_quota':
+            # Every volume counts against the quotas.
             nothing |= not _boolean(call.version, key, text)
         elif key == 'size':
             equal[key] = _sizes(text)
@@ -105,24 +106,22 @@ def _filters(services: api_services.ApiServices,
 
 
 def _sizes(text: str) -> list[int]:
-    """Return the valid sizes in a filter. Other values match no volume."""
+    # A value that is no size matches no volume, and is no error.
     found = listing.literal(text)
     return [int(one) for one in (found if isinstance(found, list) else [found or ''])
             if one.isascii() and one.isdigit() and len(one) < 10]
 
 
 def _rules(services: api_services.ApiServices, version: V) -> listing.FilterRules:
-    """Return the filter rules at a version.
-
-    Some filters are ignored instead of rejected below their first version.
-    """
+    # `listing.asked` skips the parameters in `own`. Below their first version, these filters are
+    # ignored instead of rejected.
     own: set[str] = set()
     if version < _OF_IMAGES:
         own.add('glance_metadata')
     if version < _GROUPS:
         own.add('group_id')
     if version < listing.STRICT_FILTERS:
-        # Documented from 3.60 on; clients use them since filters are strict.
+        # Cinder documents these filters from 3.60 on, but applies them from 3.31 on.
         own |= _TIMES
     if version >= listing.COUNTED:
         own.add('with_count')
@@ -132,6 +131,7 @@ def _rules(services: api_services.ApiServices, version: V) -> listing.FilterRule
 
 def _boolean(version: V, key: str, text: str) -> bool:
     if version < _STRICT_BOOLEANS:
+        # Any other text is true, as in Cinder.
         return text not in _FALSE_WORDS
     value = listing.boolean(text)
     if value is None:

@@ -41,6 +41,7 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
     :raises InvalidInput: the size is missing or not valid, or the zone does not exist
     """
     size = call.query.get('size', '')
+    # Nine digits fit into the columns of sizes, which have 32 bits.
     if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) > 0):
         raise errors.InvalidInput(
             f"Value '{errors.shortened(size)}' for 'size' is not a valid size in GiB.")

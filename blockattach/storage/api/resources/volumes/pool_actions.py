@@ -42,6 +42,7 @@ MIGRATION_COMPLETION = schema.obj({'new_volume': schema.UUID,
 def extend(services: api_services.ApiServices, call: operation.Call) -> None:
     """Extend a volume. A volume in use can be extended since 3.42."""
     in_use = call.version >= _IN_USE and call.target.status == placement.IN_USE
+    # Cinder has a policy rule of its own for volumes in use.
     if in_use:
         services.policy.authorize(call.context, policies.EXTEND_ATTACHED, call.target.project_id)
     services.placement.extend(call.context, call.target,
@@ -63,7 +64,7 @@ def complete_extend(services: api_services.ApiServices, call: operation.Call) ->
 def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
     """Migrate a volume to another backend.
 
-    The data are always copied, as with force_host_copy.
+    The data are always copied, as Cinder does with ``force_host_copy``.
 
     :raises InvalidInput: the request names neither a host nor a cluster, or both
     """

@@ -23,6 +23,7 @@ _TEXT: schema.Schema = {'type': ['string', 'null']}
 _UPDATE = schema.wrapped('volume', schema.obj({
     **{f'{prefix}{name}': _TEXT for prefix in ('', 'display_') for name in TEXTS},
     'metadata': metadata.PAIRS}))
+# From 3.53 on, an update must have at least one of the keys.
 UPDATE = {operation.BASE: _UPDATE, operation.V(3, 53): schema.extend(
     _UPDATE, at='volume', anyOf=[{'required': [name]}
                                  for name in _UPDATE['properties']['volume']['properties']])}
@@ -84,7 +85,11 @@ def show_image_metadata(services: api_services.ApiServices,
 
 
 def set_image_metadata(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Add or update image metadata of a volume, and return all of them."""
+    """Add or update image metadata of a volume, and return all of them.
+
+    :raises NotAuthorized: the caller may not update the metadata of the volume
+    """
+    # A second rule, besides that of the operation. Image metadata are metadata of the volume too.
     services.policy.authorize(call.context, policies.UPDATE_METADATA, call.target.project_id)
     added = call.body['os-set_image_metadata']['metadata']
     return {'metadata': volumes.change_image_metadata(
@@ -95,6 +100,7 @@ def unset_image_metadata(services: api_services.ApiServices, call: operation.Cal
     """Delete an image metadata item of a volume.
 
     :raises ImageMetadataNotFound: the volume has no such item
+    :raises NotAuthorized: the caller may not delete metadata of the volume
     """
     services.policy.authorize(call.context, policies.DELETE_METADATA, call.target.project_id)
     key = call.body['os-unset_image_metadata']['key']

@@ -19,9 +19,9 @@ progress_of = images.progress_of
 _KEYS = ('snapshot_id', 'source_volid')
 _IMAGES = images.KEYS
 _BOOTED = operation.V(3, 46)
-"""First version that replaces the image of a volume-backed server by its snapshot.
+"""First version that replaces the image of a volume-backed server with a snapshot.
 
-The properties of such an image name the snapshot.
+The properties of such an image contain the ID of the snapshot. The image itself has no data.
 """
 
 
@@ -29,12 +29,13 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
                 requested: Mapping[str, Any]) -> records.Volume | None:
     """Return the volume that an earlier copy of the request created, or None.
 
-    It is looked up before the source, because the source may have been deleted since.
+    The volume is looked up before the source, because the source may have been deleted since.
 
     :raises VolumeNotFound: the volume is deleted
     :raises IdempotencyKeyReused: the key was used with another body
     """
     if all(requested.get(key) is None for key in (*_KEYS, *_IMAGES)):
+        # `VolumeControl.create` finds the volume of a repeated request.
         return None
     return services.volumes.made_before(call.named())
 
@@ -47,7 +48,7 @@ def of_image(services: api_services.ApiServices, call: operation.Call,
     The image can set the volume type, or refer to a snapshot that replaces the image.
 
     :raises InvalidInput: the image does not exist, or Glance is not configured
-    :raises Conflict: several images have that name
+    :raises Conflict: several images have the requested name
     :raises NotFound: the image refers to a snapshot that the caller cannot see
     """
     image = images.find_image(services, call, requested)
@@ -55,6 +56,7 @@ def of_image(services: api_services.ApiServices, call: operation.Call,
         return None, requested
     snapshot_id = image.boot_snapshot
     if snapshot_id is not None:
+        # At every version, because such an image is of no use without the snapshot.
         try:
             _snapshot(services, call, snapshot_id)
         except errors.SnapshotNotFound:
@@ -99,9 +101,9 @@ def zone(services: api_services.ApiServices, named: str | None,
          source: sources.Source | None) -> str:
     """Return the availability zone of a new volume.
 
-    It is the named zone, else the zone of the source, else the default zone.
+    The zone of the request comes first, then the zone of the source, then the default zone.
 
-    :raises InvalidInput: no service is in the named zone
+    :raises InvalidInput: no service is in the zone of the request
     """
     usual = services.availability_zone
     if named is None:
@@ -123,6 +125,7 @@ def check(services: api_services.ApiServices, source: sources.Source | None,
     if source is None:
         return
     if kind.id != source.volume_type_id:
+        # The pools are read only if there are two types to compare.
         hosts = {pool.host for pool in pools.list_all(services.database,
                                                       services.service_down_time)}
         sources.check_type(source, volume_types.get(services.database, source.volume_type_id),

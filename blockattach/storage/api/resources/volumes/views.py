@@ -55,6 +55,7 @@ _STRICT = schema.extend(_FROM_BACKUPS, at='volume', additionalProperties=False)
 
 CREATE = {BASE: _BASE, V(3, 13): _IN_GROUPS, V(3, 47): _FROM_BACKUPS, V(3, 53): _STRICT}
 
+# Tempest's schema of the list without details allows no other keys.
 _NAME = schema.View({
     'id': schema.UUID,
     'name': answers.NULLABLE_TEXT,
@@ -89,8 +90,10 @@ _KEYS = {
     'snapshot_id': schema.NULLABLE_UUID,
     'source_volid': schema.NULLABLE_UUID,
     'consistencygroup_id': answers.NULL,
+    # A lambda, because `_metadata` is defined below.
     'metadata': (answers.TEXTS_BY_KEY, lambda volume: _metadata(volume)),
     'links': (answers.LINKS, schema.GIVEN),
+    # A string, unlike the other flags, because clients know it from Cinder.
     'bootable': ({'enum': ['true', 'false']},
                  lambda volume: 'true' if volume.bootable else 'false'),
     'encrypted': answers.BOOLEAN,
@@ -264,6 +267,7 @@ def facts(services: api_services.ApiServices, call: operation.Call) -> tuple[See
     :returns: the visibility of the volume and the number of its attachments, which is None if the
         extension was not negotiated
     """
+    # The ETag is a digest of these values, so `one` must read nothing else.
     return (seen(services, call, call.target.project_id),
             _counts(services, call, [call.target]).get(call.target.id))
 
@@ -287,6 +291,8 @@ def details(services: api_services.ApiServices, call: operation.Call,
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
     """Return a volume as the response to its creation or update."""
+    # Without the keys of policy rules, which Cinder's responses to these requests do not have and
+    # Tempest's schemas do not allow.
     return _shown(call, volume, _seen_of_any(call),
                   _counts(services, call, [volume]).get(volume.id))
 
@@ -303,10 +309,7 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
 
 def _counts(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> dict[str, int]:
-    """Return the number of attachments by volume ID, or an empty dict without the extension.
-
-    The attachments are counted by one query.
-    """
+    """Return the number of attachments by volume ID, or an empty dict without the extension."""
     if call.extension is None:
         return {}
     ids = [volume.id for volume in volumes]
@@ -325,11 +328,13 @@ def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
 
     :param count: number of attachments; None leaves the key out
     """
+    # Cinder shows the host of an attachment only to administrators and services.
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
                             host_name=one.host if sees.hosts else None)
                for one in volume.attached]
     shown = _view(call.version, sees.admin, sees.rules).show(
         volume, links=call.links(f'/volumes/{volume.id}'), attachments=servers)
+    # Cinder leaves the key out for volumes without image metadata.
     if sees.image_metadata and volume.image_metadata:
         shown['volume_image_metadata'] = volume.image_metadata
     if count is not None:
@@ -339,10 +344,7 @@ def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
 
 @functools.cache
 def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
-    """Return the view of a volume at a version for a caller.
-
-    Views are cached, so that a response is composed by a single table.
-    """
+    # Cached, because a list would otherwise build the view again for each volume.
     rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
     return schema.View({
         **{row.key: (row.promise, lambda _volume, value=row.value: value)
@@ -352,10 +354,7 @@ def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
 
 
 def _metadata(volume: records.Volume) -> Mapping[str, str]:
-    """Return the metadata of a volume with the read-only and attached mode keys.
-
-    Clients expect these keys there, although no metadata request writes them.
-    """
+    # Cinder shows these two keys to all users, although no request for metadata writes them.
     if volume.readonly is None and volume.attached_mode is None:
         return volume.metadata
     more = {'readonly': None if volume.readonly is None else str(bool(volume.readonly)),
