@@ -17,6 +17,7 @@ _REPLICATION = operation.V(3, 26)
 _FILTERS = frozenset(('name', 'binary', 'is_up', 'disabled', 'num_hosts', 'num_down_hosts'))
 _MORE_FILTERS = _FILTERS | {'replication_status', 'frozen', 'active_backend_id'}
 _BOOLEANS = frozenset(('is_up', 'disabled', 'frozen'))
+# No backend is replicated.
 _REPLICATION_STATUS = 'disabled'
 
 
@@ -76,10 +77,11 @@ def _found(services: api_services.ApiServices, call: operation.Call) -> list[dom
 
 
 def _value(cluster: domain.Cluster, key: str) -> Any:
-    """Return the value that a filter is compared with. Numbers are converted to text."""
+    """Return the value that a filter is compared with."""
     if key == 'replication_status':
         return _REPLICATION_STATUS
     value = getattr(cluster, key, None)
+    # The query contains numbers as text. `_found` has parsed the booleans.
     return value if isinstance(value, bool) else str(value)
 
 

@@ -37,7 +37,8 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Unset the default volume type of a project, which may have been deleted in Keystone."""
+    """Unset the default volume type of a project."""
+    # Without `project_check`, because the project may have been deleted in Keystone.
     default_types.remove(services.database, call.target.project_id)
 
 

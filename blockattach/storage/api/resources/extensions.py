@@ -17,7 +17,10 @@ _VARIABLE = re.compile(r'{\w+}')
 
 
 class Extension(NamedTuple):
-    """Name of an extension. ``by`` is the operation that must be served for it to be listed."""
+    """Extension of the API.
+
+    :ivar by: name of the operation that must be served so that the extension is listed
+    """
 
     alias: str
     name: str
@@ -26,6 +29,7 @@ class Extension(NamedTuple):
     by: str
 
 
+# All extensions of Cinder, including those about features that this service lacks.
 EXTENSIONS = tuple(Extension(alias, name, f'{day}T00:00:00+00:00', description, by)
                    for alias, name, day, description, by in (
     ('OS-SCH-HNT', 'SchedulerHints', '2013-04-18',
@@ -107,16 +111,16 @@ def operations(served: Iterable[operation.Operation]) -> tuple[operation.Operati
 
     :param served: all other operations
     """
+    # The names of the variables do not matter. Operations of ``blockattach`` are no part of
+    # Cinder's API, and therefore of none of its extensions.
     names = {_VARIABLE.sub('{}', row.name) for row in served if row.extension is None}
     shown = {one.alias: _EXTENSION.show(one) for one in EXTENSIONS
              if _VARIABLE.sub('{}', one.by) in names}
 
     def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """List the extensions."""
         return {'extensions': list(shown.values())}
 
     def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """Show an extension."""
         if call.path['id'] not in shown:
             raise errors.NotFound()
         return {'extension': shown[call.path['id']]}

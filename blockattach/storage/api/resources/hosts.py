@@ -15,7 +15,7 @@ _TOTAL = '(total)'
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the enabled services of a zone, or of all zones."""
+    """List the enabled services of the requested zone, or of all zones."""
     zone = call.query.get('zone')
     return {'hosts': [
         _HOST.show(one) for one in db_services.list_all(
@@ -63,6 +63,7 @@ _HOST = schema.View({
     'service-state': ({'enum': ['enabled']}, lambda service: 'enabled'),
     'last-update': (answers.TIME, 'updated_at'),
 })
+# Cinder's numbers are strings here.
 _NUMBER: schema.Schema = {'type': 'string', 'pattern': '^[0-9]+$'}
 _USE = schema.View({
     'host': (answers.TEXT, schema.GIVEN),

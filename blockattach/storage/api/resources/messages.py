@@ -25,6 +25,7 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
     most = services.settings.osapi_max_limit
     page = paging.Page(limit=most)
     asked = listing.Asked(False, {}, {})
+    # Before 3.5, the parameters of pages and filters are ignored.
     if call.version >= _PAGED:
         page = listing.page(call, messages.SORT_COLUMNS, most)
         asked = listing.asked(call, _FILTERS.allowed_by(services.filters, 'message'))

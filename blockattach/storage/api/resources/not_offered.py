@@ -80,7 +80,6 @@ def _list(noun: Noun, services: api_services.ApiServices, call: operation.Call) 
 
 
 def _refuse(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> NoReturn:
-    """Reject a request on a resource that is not supported."""
     raise errors.NotOffered(what=noun.what)
 
 

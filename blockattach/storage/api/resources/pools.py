@@ -17,6 +17,7 @@ from blockattach.storage.policy import services as policies
 
 _FILTERED = operation.V(3, 28)
 _BY_TYPE = operation.V(3, 35)
+# cinderclient adds all_tenants to the requests of every caller.
 _NO_FILTERS = frozenset(('detail', 'all_tenants'))
 _REPORTED = ('vendor_name', 'volume_backend_name', 'pool_name', 'driver_version',
              'storage_protocol', 'display_name', 'description', 'visibility')
@@ -68,6 +69,7 @@ def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[s
     if call.version >= listing.LIKE_FILTERS:
         known |= set(named)
     unknown = [key for key in asked if key not in known]
+    # Cinder rejects unknown filters of pools for administrators too, unlike those of other lists.
     if unknown and call.version >= listing.STRICT_FILTERS:
         raise errors.InvalidFilter(filters=','.join(unknown))
     if call.version < _BY_TYPE:
@@ -88,11 +90,12 @@ def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show a backend by the report of its first pool, without a call to the backend.
+    """Show the capabilities of a backend from the last report of its first pool.
 
     :raises ServiceNotFound: the backend does not exist
     :raises ServiceSilent: the backend sends no heartbeat
     """
+    # Cinder calls the backend instead. ServiceSilent has the status of a timeout of that call.
     host, down_after = call.path['host'], services.service_down_time
     keeping = db_services.keeping(services.database, binaries.VOLUME, host, down_after)
     if not keeping:

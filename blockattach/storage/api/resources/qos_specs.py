@@ -43,6 +43,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Update the given QoS specs, and return the given values."""
+    # Cinder returns the changed keys only.
     asked: Mapping[str, Any] = call.body['qos_specs']
     specs = _specs(asked)
     qos_specs.update(services.database, call.target.id, asked.get('consumer'), specs)
@@ -68,12 +69,18 @@ def associations(services: api_services.ApiServices, call: operation.Call) -> di
 
 
 def associate(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Associate the QoS specs with a volume type."""
+    """Associate the QoS specs with a volume type.
+
+    :raises InvalidInput: the request names no volume type
+    """
     qos_specs.associate(services.database, call.target.id, _type_id(call))
 
 
 def disassociate(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Disassociate the QoS specs from a volume type."""
+    """Disassociate the QoS specs from a volume type.
+
+    :raises InvalidInput: the request names no volume type
+    """
     qos_specs.disassociate(services.database, call.target.id, _type_id(call))
 
 
@@ -95,10 +102,11 @@ def _type_id(call: operation.Call) -> str:
 
 
 def _specs(requested: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the specs of a request. Clients also send numbers, which are converted to text.
+    """Return the specs of a request by key.
 
     :raises InvalidInput: the specs are not valid
     """
+    # Clients also send numbers. The column contains text.
     found = {key: None if value is None else str(value) for key, value in requested.items()
              if key not in _OWN_KEYS}
     qos.check(found)
@@ -161,6 +169,8 @@ OPERATIONS = (
     Operation('GET', f'{_ONE}/associations', associations, policy=policies.GET_ALL,
               target=_target, answer={operation.BASE: _ASSOCIATIONS},
               summary='List the volume types that are associated with QoS specs.'),
+    # Cinder changes associations by GET. `writes` protects these operations from pages of other
+    # web sites, see `blockattach.platform.http.loopback`.
     Operation('GET', f'{_ONE}/associate', associate, policy=policies.UPDATE, target=_target,
               query=_OF_TYPE, answer=_NOTHING, status=202, writes=True,
               faults=(errors.VolumeTypeNotFound,),

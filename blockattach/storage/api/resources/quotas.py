@@ -43,7 +43,7 @@ _MOST = 2**31 - 1
 
 
 class Owner(NamedTuple):
-    """Project whose limits are requested. The database does not know which projects exist."""
+    """Project whose limits are requested. The project need not have rows in the database."""
 
     project_id: str
 
@@ -92,6 +92,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
     quotas.change(services.database, project_id,
                   {keys[name]: int(value) for name, value in asked.items()})
     now = quotas.show(services.database, project_id, usage=False)
+    # Without the ID of the project, as in Cinder.
     return {'quota_set': _visible(call, now.limits)}
 
 
@@ -163,9 +164,10 @@ def _keys(services: api_services.ApiServices, call: operation.Call, limits: Mapp
 
 
 def _check_not_below(name: str, value: Any, quota_set: domain.QuotaSet) -> None:
-    """Raise InvalidInput if a limit of the project's own would be below its usage, as Cinder does.
-    """
+    """Raise InvalidInput if a limit of the project would be below the usage."""
     used = sum(quota_set.used[name])
+    # Cinder checks only limits that were set for the project before. The limit of attachments,
+    # which Cinder does not have, may be below the usage.
     if (name in quota_set.own and name != domain.ATTACHMENTS
             and domain.UNLIMITED < int(value) < used):
         raise errors.InvalidInput(

@@ -51,6 +51,7 @@ def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, A
 
 def enable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Enable a service, and clear its disabled reason."""
+    # Tempest's schema requires the reason in the response, although Cinder does not send it.
     return {**_set(handed, call, disabled=False), 'disabled_reason': None}
 
 
@@ -84,6 +85,7 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
     """
     backend = _backend(call)
     if not services.keeping(handed.database, binaries.VOLUME, backend, handed.service_down_time):
+        # Raises ServiceNotFound, because no service has this host either.
         services.get_by_host(handed.database, binaries.VOLUME, backend, handed.service_down_time)
     raise errors.InvalidInput(
         reason=f'Invalid input received: Cannot fail over {errors.shortened(backend)}. The '
@@ -100,13 +102,12 @@ def reconcile(handed: api_services.ApiServices, call: operation.Call) -> dict[st
 def _set_frozen(handed: api_services.ApiServices, call: operation.Call, frozen: bool) -> None:
     """Freeze or thaw a backend.
 
-    Cinder responds with 400 here if the backend does not exist, and with 404 elsewhere.
-
     :raises InvalidInput: the backend does not exist
     """
     try:
         services.set_frozen(handed.database, _backend(call), frozen)
     except errors.ServiceNotFound as error:
+        # Cinder responds with 400 to these requests, and with 404 to others.
         raise errors.InvalidInput(reason=str(error)) from error
 
 
@@ -173,7 +174,7 @@ _ANSWER = {
 
 
 _NUMBER: schema.Schema = {'type': 'integer', 'minimum': 0}
-# Repairs of a volume service since its start, by its last report; null without a report.
+# Repairs of a volume service since its start, from its last report. Null without a report.
 _RECONCILED_VIEW = schema.View({
     'repaired': (answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
                  lambda last: {kind: last.repaired.get(kind, 0) for kind in metrics.DRIFTS}),

@@ -39,6 +39,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     """Create a transfer of a volume. Only this response has the key."""
     asked = call.body['transfer']
     volume = access.volume(call.context, services.database, asked['volume_id'])
+    # The operation has no target, so the dispatcher has checked the rule for the caller's project.
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     if volume.encrypted and call.version < _ENCRYPTED:
         raise errors.InvalidVolume(reason='transferring encrypted volume is not supported')
@@ -54,8 +55,14 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Move the volume to the caller's project. The key authorizes the caller."""
+    """Move the volume to the caller's project.
+
+    :raises TransferKeyWrong: the key of the request is not that of the transfer
+    :raises InvalidInput: the token is not scoped to a project
+    """
     caller = call.context
+    # Without a check of the project, because the caller belongs to another one. The key
+    # authorizes the caller.
     found = transfers.get(services.database, call.path['id'])
     if not domain.matches(found.sealed, str(call.body['accept']['auth_key'])):
         raise errors.TransferKeyWrong(transfer_id=found.id)

@@ -40,7 +40,9 @@ DOCUMENT = schema.wrapped('versions', schema.array(schema.obj({
     'media-types': schema.array(schema.obj({'base': _TEXT, 'type': _TEXT}, ['base', 'type'])),
 }, ['id', 'status', 'version', 'min_version', 'updated', 'links', 'media-types'])))
 
+# Public, because clients may discover versions without a token. Cinder requires one for ``/v3``.
 OPERATIONS = (
+    # Cinder's status for a list of versions. Clients read the body.
     operation.Operation(
         'GET', '/', discover, status=300, public=True, root=True,
         answer={operation.BASE: DOCUMENT}, summary='List all API versions.'),

@@ -20,7 +20,10 @@ from blockattach.storage.policy import volume_types as policies
 BASE = operation.BASE
 _IS_PUBLIC = 'os-volume-type-access:is_public'
 _WHICHEVER = 'provider'
-"""ID that stock clients send instead of an encryption ID. A type has at most one encryption."""
+"""Text that clients of Cinder send instead of an encryption ID.
+
+The ID is not needed, because a type has at most one encryption.
+"""
 _BY_EXTRA_SPECS = operation.V(3, 52)
 _TEXTS = frozenset(('id', 'name', 'description'))
 _FILTERS = listing.FilterRules(
@@ -97,7 +100,10 @@ def list_specs(services: api_services.ApiServices, call: operation.Call) -> dict
 
 
 def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show an extra spec. An extra spec that the caller may not see is not found."""
+    """Show an extra spec.
+
+    :raises ExtraSpecNotFound: the type has no such extra spec, or the caller may not see it
+    """
     key = call.path['key']
     specs = _visible_specs(services, call, call.target)
     if key not in specs:
@@ -106,7 +112,7 @@ def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[
 
 
 def create_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create or update extra specs, and return the given ones."""
+    """Create or update extra specs, and return the extra specs of the request."""
     _check_specs(call.body['extra_specs'])
     volume_types.set_extra_specs(services.database, call.target.id, call.body['extra_specs'])
     return {'extra_specs': call.body['extra_specs']}
@@ -132,7 +138,11 @@ def show_encryption(services: api_services.ApiServices, call: operation.Call) ->
 
 
 def encryption_fact(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one key of the encryption of a type."""
+    """Show one item of the encryption of a type.
+
+    :raises VolumeTypeEncryptionNotFound: the encryption has no such item, or the type has no
+        encryption
+    """
     key = call.path['key']
     shown = _encryption(call.target.encryption)
     if key not in shown:
@@ -148,7 +158,7 @@ def create_encryption(services: api_services.ApiServices, call: operation.Call) 
 
 
 def update_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update the given encryption fields of a type, and return them."""
+    """Update the given encryption fields of a type, and return these fields."""
     changes = _asked_encryption(call)
     volume_types.update_encryption(services.database, call.target.id, _named(call), changes)
     return {'encryption': changes}
@@ -184,12 +194,10 @@ def remove_access(services: api_services.ApiServices, call: operation.Call) -> N
 
 
 def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.Asked:
-    """Return the filters of a list request.
-
-    Before types could be filtered by extra specs, an unknown filter was never an error.
-    """
+    """Return the filters of a list request."""
     rules = _FILTERS.allowed_by(services.filters, 'volume_type')
     if call.version < _BY_EXTRA_SPECS:
+        # Unknown parameters are ignored, because an unknown filter was no error before 3.52.
         heeded = rules.known | rules.more if call.context.is_admin else rules.known
         rules = dataclasses.replace(
             rules, own=frozenset(call.query) - (heeded - {'extra_specs'}))
@@ -198,18 +206,17 @@ def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.
 
 def _may_ask(services: api_services.ApiServices, call: operation.Call,
              specs: Mapping[str, str]) -> bool:
-    """Return True if the caller may filter by these extra specs.
-
-    A filter by sensitive extra specs would disclose them, so it matches nothing for users.
-    """
+    """Return True if the caller may filter by these extra specs."""
+    # A match would disclose an extra spec that the caller may not see.
     return (specs.keys() <= volume_type.USER_VISIBLE_SPECS
             or services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE))
 
 
 def _public(call: operation.Call) -> bool | None:
-    """Return True to list public types, False to list private types, or None to list both.
+    """Return True to list usable types, False to list private types, or None to list all types.
 
-    Callers who are not administrators always list public types.
+    Usable types are the public types, and the private types that the project of the caller has
+    access to. Callers who are not administrators always list usable types.
 
     :raises InvalidInput: ``is_public`` is not a boolean
     """
@@ -225,10 +232,11 @@ def _public(call: operation.Call) -> bool | None:
 
 
 def _check_specs(specs: Mapping[str, str]) -> None:
-    """Check extra specs before they are stored. An invalid value would fail only when used.
+    """Check extra specs before they are stored.
 
     :raises InvalidInput: a value is not valid for its key
     """
+    # Otherwise an invalid value would cause an error only when the type is used.
     mode = specs.get(volume_type.MODE)
     if mode is not None and mode not in volume_type.MODES:
         raise errors.InvalidInput(
@@ -242,13 +250,15 @@ def _check_specs(specs: Mapping[str, str]) -> None:
 
 
 def _asked_encryption(call: operation.Call) -> dict[str, Any]:
-    """Return the given encryption fields. Clients also send the key size as text."""
+    """Return the given encryption fields."""
     asked = {key: value for key, value in call.body['encryption'].items() if key in _FACTS}
+    # Clients also send the size as text.
     size = asked.get('key_size')
     return asked if size is None else {**asked, 'key_size': int(size)}
 
 
 def _named(call: operation.Call) -> str | None:
+    """Return the encryption ID of the path, or None if the path has `_WHICHEVER` instead."""
     encryption_id = call.path['encryption_id']
     return None if encryption_id == _WHICHEVER else encryption_id
 
@@ -280,10 +290,8 @@ def _encryption(encryption: records.TypeEncryption | None) -> dict[str, Any]:
 
 def _visible_specs(services: api_services.ApiServices, call: operation.Call,
                    kind: records.VolumeType) -> Mapping[str, str]:
-    """Return the extra specs that the caller may see.
-
-    Users do not see extra specs that describe backends.
-    """
+    """Return the extra specs that the caller may see."""
+    # Other extra specs describe backends, which Cinder hides from users.
     if services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE):
         return kind.extra_specs
     return {key: value for key, value in kind.extra_specs.items()

@@ -25,7 +25,7 @@ _LOCATIONS = ('service_id', 'cluster_name', 'host')
 
 
 def cleanup(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the services that left unfinished work. By default these are services that are down.
+    """List the services with unfinished work, by default only services that are down.
 
     :raises InvalidInput: the resource type is unknown, or the named resource has no unfinished
         work
@@ -65,14 +65,15 @@ def _is_meant(service: records.Service, filters: dict[str, Any]) -> bool:
 
 
 def _has(service: records.Service, act: records.Work) -> bool:
-    """Return True if the service last owned the work, or is the one to do it."""
+    """Return True if the service last owned the work, or may execute work without an owner."""
     if act.owner is not None:
+        # An owner is a process instance of a service.
         return act.owner.rpartition(db_services.INSTANCE)[0] == service.host
     return act.host == _keeps(service)
 
 
 def _keeps(service: records.Service) -> str | None:
-    """Return the backend whose work the service does, or None for a scheduler."""
+    """Return the backend whose work the service executes, or None for a scheduler."""
     return service.backend if service.binary == binaries.VOLUME else None
 
 

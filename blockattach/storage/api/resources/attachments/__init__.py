@@ -22,6 +22,7 @@ OPERATIONS = (
               policy=policies.GET_ALL, answer={_SINCE: views.DETAILS},
               extended=views.EACH_EXTENDED, parameters=views.FILTERS,
               summary='List attachments with details.'),
+    # Without a target, because the volume may be deleted. The handler filters by project instead.
     Operation('GET', '/attachments/history', history.show_of_volume, since=_SINCE,
               extension=history.OF_VOLUME_SINCE, policy=policies.HISTORY,
               answer={_SINCE: history.HISTORY_OF_VOLUME}, parameters=history.OF_VOLUME,
@@ -48,12 +49,13 @@ OPERATIONS = (
               target=access.attachment, body={_SINCE: views.UPDATE}, answer=_DETAIL,
               extended=views.ONE_EXTENDED, faults=answers.ATTACHING,
               summary='Update an attachment with a connector, and connect the host.'),
-    # Clients send null, an object or the attachment's id as the body.
+    # Clients send null, an object or the attachment's ID as the value.
     operation.action('/attachments/{id}/action', 'os-complete', handlers.complete, {},
                      since=operation.V(3, 44), policy=policies.COMPLETE,
                      target=access.attachment, status=204, faults=(errors.InvalidTransition,),
                      summary='Complete an attachment. The request confirms that the consumer uses '
                              'the volume.'),
+    # With status 200 and a body, as in Cinder, because clients parse the list.
     Operation('DELETE', '/attachments/{id}', handlers.delete, since=_SINCE,
               policy=policies.DELETE, target=access.attachment, answer={_SINCE: views.SUMMARIES},
               extended=views.REMAINING_EXTENDED, parameters=views.DELETION,

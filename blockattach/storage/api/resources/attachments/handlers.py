@@ -23,6 +23,7 @@ def index(services: api_services.ApiServices,
     """List attachments, or stream attachment events if ``watch`` is true."""
     if watching.is_asked(call):
         return watching.watch(services, call)
+    # Cinder's lists of attachments have neither links nor counts.
     return {'attachments': [views.SUMMARY.show(one) for one in _listed(services, call)]}
 
 
@@ -38,6 +39,7 @@ def facts(services: api_services.ApiServices, call: operation.Call,
     :returns: True if the caller may see the credential, the pair of the attachment, and the
         reservation of its host
     """
+    # The ETag is a digest of these values, so `show` must read nothing else.
     return (access.sees_credential(services.policy, call.context, call.target),
             views.of_pair(services, call, [call.target]),
             views.reserved(services, call, call.target))
@@ -59,6 +61,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
                                        wish.get('instance_uuid'), wish.get('connector'))
     volume = expected.volume
+    # The operation has no target, so the dispatcher has checked the rule for the caller's project.
     services.policy.authorize(call.context, policies.CREATE, volume.project_id)
     asked = attachments.Wish(
         volume.id, volume.project_id, wish.get('instance_uuid'),
@@ -83,6 +86,7 @@ def _dry_run(services: api_services.ApiServices, call: operation.Call,
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Update an attachment with a connector, and connect the host."""
     connector = _connector(call.body['attachment'])
+    # The schema requires at least one key.
     assert connector is not None
     return _detail(services, call,
                    services.attachments.update(call.context, call.target, connector))

@@ -114,6 +114,7 @@ def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> 
     """
     found = history.of_volume(
         services.database, _volume_id(call),
+        # The volume may have belonged to another project, whose events are not shown.
         None if call.context.is_admin and listing.flag(call, 'all_tenants')
         else call.context.project_id,
         _generation(call), listing.limit(call, services.settings.osapi_max_limit))
@@ -138,6 +139,7 @@ def explain(services: api_services.ApiServices, call: operation.Call) -> dict[st
         backend=said.backend if sees_backend else None,
         record=_RECORD.show(row, last_move=EVENT.show(last) if last else None),
         target=_TARGET.show(said),
+        # The API does not show legacy reservations.
         session_shared_with=[one.id for one in others if not one.legacy_reservation])}
 
 
@@ -151,6 +153,7 @@ def _volume_id(call: operation.Call) -> str:
 
 def _generation(call: operation.Call) -> int:
     text = call.query.get(_AFTER, '0')
+    # 17 digits fit into a 64-bit integer.
     if not (text.isascii() and text.isdigit() and len(text) < 18):
         raise errors.InvalidInput(f"Value '{text}' for '{_AFTER}' is not an event ID.")
     return int(text)

@@ -1,4 +1,4 @@
-"""Schemas and filters of requests, and responses of attachments, with the extension."""
+"""Schemas and views of attachments, and filters of attachment lists."""
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from blockattach.storage.policy import attachments as policies
 FIRST = operation.V(1, 0)
 _RESERVATIONS = operation.V(1, 1)
 
-# The database stores UUIDs as the client wrote them.
+# The database stores UUIDs as the client wrote them, and the format accepts additional dashes.
 _UUID: schema.Schema = {**schema.UUID, 'maxLength': 36}
 
 CREATE = schema.wrapped('attachment', schema.obj({
@@ -32,7 +32,7 @@ UPDATE = schema.wrapped('attachment', schema.obj(
     {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
 
 NO_MODE = 'null'
-"""Mode of an attachment without a mode: the string "null", not JSON's null."""
+"""Mode that is shown for an attachment without a mode, as in Cinder: a string, not JSON's null."""
 TARGET = 'target'
 CONSUMER = 'consumer'
 
@@ -148,10 +148,8 @@ def remaining(services: api_services.ApiServices, call: operation.Call,
 
 def reserved(services: api_services.ApiServices, call: operation.Call,
              attachment: records.Attachment) -> dict[str, Any]:
-    """Return the SCSI reservation of the host, or an empty dict below ``blockattach 1.1``.
-
-    Only a show has it, because the backend must be called for each attachment.
-    """
+    """Return the SCSI reservation of the host, or an empty dict below ``blockattach 1.1``."""
+    # Lists do not show reservations, because the backend is called for each attachment.
     if call.extension is None or call.extension < _RESERVATIONS:
         return {}
     return {'reservation': services.reservations.held(call.context, attachment)}
@@ -159,10 +157,7 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
 
 def of_pair(services: api_services.ApiServices, call: operation.Call,
             attachments: Sequence[records.Attachment]) -> Pairs:
-    """Return the pair of each attachment, or None if the extension was not negotiated.
-
-    All pairs are loaded by one query.
-    """
+    """Return the pair of each attachment, or None if the extension was not negotiated."""
     if call.extension is None:
         return None
     found = attachment_queries.shared_connections(
@@ -173,33 +168,39 @@ def of_pair(services: api_services.ApiServices, call: operation.Call,
 def _enforced_by(attachment: records.Attachment, pair: records.Pair) -> str | None:
     """Return the component that enforces the mode of an attachment.
 
-    The target knows initiators, not attachments. If another attachment of the same connection may
-    write, or if others know the credential, only the host can enforce the read-only mode.
-
     :returns: `TARGET`, `CONSUMER`, or None if the attachment has no connector
     """
     if attachment.connector is None:
         return None
+    # The adopted connections of a volume share a credential, so a host may use that of another.
     if pair.adopted:
         return CONSUMER
+    # The target distinguishes initiators, not attachments. It accepts the writes of a host if any
+    # attachment of the pair may write.
     modes = [one.mode or connection.AccessMode.RW for one in pair.others]
     own = attachment.mode or connection.AccessMode.RW
     return TARGET if connection.widest([own, *modes]) == own else CONSUMER
 
 
 def _ids(others: Sequence[records.PairAttachment]) -> list[str]:
+    # The API does not show legacy reservations.
     return [one.id for one in others if not one.legacy_reservation]
 
 
 def asked_filters(services: api_services.ApiServices,
                   call: operation.Call) -> attachment_queries.Filters | None:
-    """Return the filters of a list request, or None if no attachment can match."""
+    """Return the filters of a list request, or None if no attachment can match.
+
+    :raises InvalidFilter: a filter is unknown, see `listing.asked`
+    :raises InvalidInput: a parameter is malformed
+    """
     rules = _RULES.allowed_by(services.filters, 'attachment')
     more = (operation.at_version(INDEX, call.extension or operation.NONE) or {}).keys()
     asked = listing.asked(call, dataclasses.replace(
         rules, known=rules.known | (more - {WATCH}), own=frozenset(more & {WATCH})))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():
+        # Two names of a column with different values.
         if equal.setdefault(_COLUMNS.get(key, key), value) != value:
             return None
     project_id = equal.get('project_id')
@@ -218,7 +219,7 @@ def asked_filters(services: api_services.ApiServices,
 def _states(requested: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
     """Return the attachment states that match the status filters, or None for all states.
 
-    ``status`` and ``attach_status`` are the same filter.
+    Both ``status`` and ``attach_status`` filter by the status.
     """
     words = set(_WORDS)
     for key in _STATUS:
@@ -233,9 +234,6 @@ def _states(requested: listing.Asked) -> tuple[attachment_lifecycle.State, ...] 
 
 
 def _columns_like(requested: listing.Asked) -> dict[str, str]:
-    """Return the substring filters by column, without the status filters.
-
-    The database does not store states in the words of the API.
-    """
+    # Without filters of the status, because the database stores other words than the API shows.
     return {_COLUMNS.get(key, key): text
             for key, text in requested.like.items() if key not in _STATUS}

@@ -37,12 +37,15 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
         raise errors.InvalidInput(
             'Cannot watch attachments with these filters. Supported filters are volume_id, '
             'instance_id, host, id and project_id.')
+    # Events get their positions when a reader asks. Without this loop, a new stream would begin
+    # with events that occurred before the request.
     while history.number(services.database):
         pass
     first, last = history.positions(services.database)
     text = call.headers.get(_LAST)
     if text is None:
         return streams.Watch(wanted, last)
+    # The stream would otherwise be silent until the positions reach the ID.
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= last):
         raise errors.InvalidInput(f'{_LAST} is not the ID of an event of this service.')
     after = int(text)

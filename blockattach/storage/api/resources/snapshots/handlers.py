@@ -66,6 +66,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     if asked['volume_id'] is None:
         raise errors.VolumeNotFound(volume_id=None)
     volume = access.volume(caller, services.database, asked['volume_id'])
+    # The operation has no target, so the dispatcher has checked the rule for the caller's project.
     services.policy.authorize(caller, policies.CREATE, volume.project_id)
     texts = _texts(asked)
     made = services.snapshots.create(caller, snapshots.Draft(
@@ -104,7 +105,7 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def update_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Update the status and progress of a snapshot."""
+    """Update the status and progress of a snapshot, as reported by the consumer."""
     asked: Mapping[str, Any] = call.body['os-update_snapshot_status']
     progress = asked.get('progress')
     snapshots.state_status(services.database, call.target, asked['status'],
@@ -135,6 +136,7 @@ def _texts(requested: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the name and description, if the request has them."""
     found: dict[str, str | None] = {}
     for key in ('name', 'description'):
+        # The key without the prefix comes last, so that its value is used if there are both.
         for said in (f'display_{key}', key):
             if said in requested:
                 found[key] = None if requested[said] is None else requested[said].strip()
@@ -170,6 +172,7 @@ def _filters(services: api_services.ApiServices,
     nothing = asked.nothing or not asked.like.keys() <= _TEXTS
     equal = dict(asked.equal)
     metadata = listing.structure('metadata', equal.pop('metadata', '{}'))
+    # Every snapshot counts against the quotas.
     consuming = equal.pop('consumes_quota', 'true')
     value = listing.boolean(consuming)
     if value is None:

@@ -30,6 +30,7 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
         raise errors.InvalidInput(
             'Cannot create snapshot. A project-scoped token is required.')
     volume = access.volume(caller, services.database, asked['volume_id'])
+    # The operation has no target, so the dispatcher has checked the rule for the caller's project.
     services.policy.authorize(caller, policies.MANAGE_SNAPSHOT, volume.project_id)
     reference = manageable.reference(asked['ref'])
     services.managing.check(volume)
