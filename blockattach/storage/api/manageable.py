@@ -1,4 +1,4 @@
-"""Manageable volumes and snapshots: how requests name them, and their lists."""
+"""Operations on manageable volumes and snapshots, and the references in their requests."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping

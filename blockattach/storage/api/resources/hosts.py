@@ -1,4 +1,4 @@
-"""Hosts of services, in the form of clients older than os-services, and availability zones."""
+"""Hosts of services, for clients older than os-services, and availability zones."""
 from typing import Any
 
 from blockattach.platform.http import operation

@@ -1,7 +1,7 @@
 """Resources that this service does not support, such as backups and groups.
 
-Clients that look for such resources find none: lists are empty, every ID is unknown, and creation
-requests are rejected with an error that says so.
+Lists of such resources are empty, every ID is unknown, and requests that create such a resource
+are rejected with `NotOffered`.
 """
 import functools
 from collections.abc import Callable

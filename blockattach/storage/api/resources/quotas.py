@@ -208,7 +208,7 @@ _WITH_USE = answers.whole({'limit': answers.INTEGER, 'in_use': answers.INTEGER,
 
 
 def _set(value: schema.Schema, **more: schema.Schema) -> schema.Schema:
-    """Return the schema of an object with a value for each limit, also limits of volume types."""
+    """Return the schema of an object with a value per limit, including limits of volume types."""
     return schema.obj({**more, **dict.fromkeys(_BY_NAME, value)}, required=[*more, *_BY_NAME],
                       patternProperties={_OF_TYPES: value})
 

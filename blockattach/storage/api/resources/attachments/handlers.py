@@ -16,6 +16,7 @@ from blockattach.storage.policy import access
 from blockattach.storage.policy import attachments as policies
 
 _DRY_RUNS = min(views.CREATION)
+"""First version of ``blockattach`` with dry runs."""
 
 
 def index(services: api_services.ApiServices,
