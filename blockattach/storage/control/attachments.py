@@ -41,7 +41,7 @@ class AttachmentControl:
         """Create an attachment. If a connector is given, also grant access to its host.
 
         :param request: idempotency key; repeated requests create only one attachment
-        :raises InvalidVolume: the volume cannot be attached, or not once more
+        :raises InvalidVolume: the volume does not allow another attachment
         :raises ConnectorUnusable: the connector has no usable initiator; nothing was stored
         :raises BackendError: the attachment was not created, or (uncertain) is being removed
         """
@@ -90,8 +90,10 @@ class AttachmentControl:
             assert volume is not None
             if 'error' in volume.own_status:
                 raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
+            # Cinder needs the host as well, and answers HTTP 500 without it.
             if not isinstance(connector.get('host'), str) or not connector['host']:
                 raise errors.ConnectorUnusable(missing='host')
+            # The query is needed only if the volume has another attachment.
             if not volume.multiattach and volume.others_lowest is not None and (
                     attachment_queries.are_others_connected(self._database, attachment)):
                 raise errors.DuplicateConnectors(volume_id=volume.id)
@@ -117,6 +119,7 @@ class AttachmentControl:
             try:
                 return self._connect(caller, attachment, connector, attachment.generation)
             except errors.StaleGeneration:
+                # The attachment may have got a server or an initiator since the check.
                 attachment = attachment_queries.get(self._database, attachment.id)
 
     def _connect(self, caller: context.RequestContext, attachment: records.Attachment,
@@ -153,6 +156,7 @@ class AttachmentControl:
             self.rule.check(caller, attachment, verb)
             was_last = self.remove(caller, attachment, force, verb)
             if force:
+                # As after os-force_detach, an error status must not outlast the attachment.
                 resets.clear(self._database, attachment.volume_id, attachment.project_id)
             if was_last:
                 return []
@@ -187,6 +191,7 @@ class AttachmentControl:
 
     def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
                             force: bool) -> bool:
+        # Without an initiator there is no access to revoke, so the backend is not called.
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
             with self._telemetry.detaching('intent'):
@@ -201,8 +206,7 @@ class AttachmentControl:
             return self.backend.disconnect(caller, row, force)
 
     def _host(self, attachment: records.Attachment) -> str | None:
-        """Return the backend of the volume, which is read only if not loaded with the attachment.
-        """
+        # The volume is usually loaded with the attachment.
         volume = (attachment.volume
                   or attachment_queries.get(self._database, attachment.id).volume)
         return None if volume is None else volume.host

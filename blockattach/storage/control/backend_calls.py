@@ -94,6 +94,8 @@ class BackendCalls:
             with self.telemetry.attaching('call'):
                 return self._call_connect(caller, row)
         except errors.BlockattachError as exc:
+            # After a lost response, or if an earlier copy of the call has changed the attachment,
+            # the database shows the outcome.
             has_moved = isinstance(exc, errors.StaleGeneration)
             now = self._now(row) if has_moved or not exc.final else None
             if now is not None and self._is_connected(row, now):
@@ -138,6 +140,7 @@ class BackendCalls:
         try:
             with self.telemetry.detaching('call'):
                 manager = self._volume_services.on(_served_by(row))
+                # While access moves to another initiator, both initiators may have access.
                 return manager.disconnect(caller, row.volume_id, sorted(
                     {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
                     row.generation)
@@ -151,6 +154,7 @@ class BackendCalls:
                 self._end(caller, row)
                 return False
             if not exc.final and self._now(row) is None:
+                # The volume service has finished, but its response was lost.
                 return False
             self._undo(caller, row, exc)
             raise self.client_error('Unable to delete attachment for volume', exc) from exc
@@ -162,8 +166,10 @@ class BackendCalls:
         :returns: the attachment if its host was connected after all, else None
         """
         if isinstance(failure, errors.BlockattachError) and failure.final:
+            # `connect` has undone the intent, which deletes a new attachment.
             return None
         try:
+            # Due at once, so that the next repair pass of the volume service revokes the access.
             self.move(caller, new, _Event.DISCONNECT, attachments.Facts(
                 lease_seconds=0, error=str(failure)), new.generation)
         except errors.AttachmentNotFound:

@@ -27,7 +27,7 @@ _OPERATION = ('RPC', 'attachments.create')
 
 def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
-    """Return the requested attachment. An empty connector counts as none.
+    """Return the requested attachment. An empty connector reserves the volume only.
 
     :param forbidden_by: see `blockattach.storage.policy.access`
     :raises InvalidInput: an argument is malformed
@@ -56,7 +56,7 @@ def connector_of(value: Any) -> Mapping[str, Any]:
 
 def named(caller: context.RequestContext, key: Any,
           arguments: Mapping[str, Any]) -> idempotency.Request | None:
-    """Return the idempotency key of a request, or None if it has none.
+    """Return the request of a caller with its idempotency key, or None if there is no key.
 
     :raises InvalidInput: the key is not valid
     """
@@ -64,6 +64,7 @@ def named(caller: context.RequestContext, key: Any,
         return None
     if not isinstance(key, str):
         raise _invalid('idempotency_key', 'a string')
+    # Sorted, because a client may send the keys of a connector in any order when it repeats.
     written = jsonutils.dumps(arguments, sort_keys=True)
     return idempotency.named(caller.project_id or '', caller.user_id or '', *_OPERATION, key,
                              hashlib.sha256(written.encode()).hexdigest())
@@ -102,6 +103,7 @@ def page(marker: Any, limit: Any, most: int) -> paging.Page:
     if limit is not None and (not isinstance(limit, int) or limit < 0):
         raise _invalid('limit', 'a non-negative integer')
     if marker is not None and not is_id(marker):
+        # The same error as for an unknown marker, which is HTTP 404 in Cinder.
         raise errors.AttachmentNotFound(attachment_id=marker)
     return paging.Page(limit=most if limit is None else min(limit, most), marker=marker)
 

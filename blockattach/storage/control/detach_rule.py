@@ -81,6 +81,7 @@ class DetachRule:
 
     def _is_service(self, caller: context.RequestContext) -> bool:
         """Return True if the caller is a service, or if the rule is disabled."""
+        # The roles of the user token do not count, not even admin or service (CVE-2023-2088).
         return not self._holds or not self._service_roles.isdisjoint(caller.service_roles)
 
     def _elsewhere(self, caller: context.RequestContext,
@@ -124,6 +125,7 @@ class DetachRule:
         if self._nova is None:
             raise errors.NovaUnavailable(server_id=server_id, volume_id=facts.volume_id,
                                          reason='[nova] is not configured')
+        # Like Cinder, Nova is asked with the token of the caller.
         return detach_rule.Answer(
             self._nova.attachment_in_use(caller, server_id, facts.volume_id))
 

@@ -45,10 +45,10 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
     def create(self, ctxt: context.RequestContext, volume_id: str, instance_uuid: str | None,
                connector: Mapping[str, Any] | None, mode: str | None,
                idempotency_key: str | None) -> objects.Attachment:
-        """Create an attachment. If a connector is given, also grant access to its host."""
         self._admit(ctxt, policies.CREATE)
         if not consumer_requests.is_id(volume_id):
             raise errors.VolumeNotFound(volume_id=volume_id)
+        # Malformed arguments are rejected by `wish`, after the policy of the volume's project.
         expected = access.volume_to_attach(
             ctxt, self._database, volume_id,
             instance_uuid if consumer_requests.is_id(instance_uuid) else None,
@@ -64,24 +64,16 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> objects.Attachment:
-        """Update an attachment with a connector, and connect the host."""
         row = self._attachment(ctxt, policies.UPDATE, attachment_id)
         checked = consumer_requests.connector_of(connector)
         return self._shown(ctxt, [self._control.update(ctxt, row, checked)])[0]
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """Complete an attachment."""
         row = self._attachment(ctxt, policies.COMPLETE, attachment_id)
         self._control.complete(ctxt, row)
 
     def complete_all(self, ctxt: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
-        """Complete several attachments. A failure does not stop the others.
-
-        Attachments that do not exist are ignored.
-
-        :returns: error messages by the IDs of the failed attachments
-        """
         self._admit(ctxt, policies.COMPLETE)
         if not isinstance(attachment_ids, list) or len(attachment_ids) > _TOGETHER:
             raise errors.InvalidInput(
@@ -98,13 +90,11 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         return failed
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> objects.Attachment:
-        """Show an attachment."""
         row = self._attachment(ctxt, policies.GET, attachment_id)
         return self._shown(ctxt, [row])[0]
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str], all_projects: bool,
              marker: str | None, limit: int | None) -> Sequence[objects.Attachment]:
-        """List a page of attachments."""
         self._admit(ctxt, policies.GET_ALL)
         wanted = consumer_requests.filters(ctxt, filters, all_projects)
         page = consumer_requests.page(marker, limit, self._most)
@@ -113,7 +103,6 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[objects.Attachment]:
-        """Delete an attachment, and return the remaining attachments of the volume."""
         row = self._attachment(ctxt, policies.DELETE, attachment_id)
         return [objects.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
 
@@ -146,6 +135,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         if not caller.project_id:
             raise errors.InvalidInput(
                 reason='Invalid input received: The request context must have a project_id.')
+        # A rule may refer to is_admin, and must not get the value that the sender has set.
         caller.is_admin = False
         caller.is_admin = self._policy.is_admin(caller)
         self._policy.authorize(caller, policies.CONSUME)

@@ -54,6 +54,7 @@ class ExplainControl:
         """
         row = dry_runs.reserve(self._database, wish)
         if wish.connector is not None:
+            # Whether the target would grant access can only be tried. A ping has no effect.
             try:
                 if row.owner is None:
                     raise errors.BackendRefused(

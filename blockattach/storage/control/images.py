@@ -40,7 +40,6 @@ class ImageControl:
         self._glance = glance
         self._settings = settings
 
-
     def find(self, caller: context.RequestContext, ref: str) -> images.Image:
         """Return the image that a client names by ID, URL or name.
 
@@ -80,6 +79,7 @@ class ImageControl:
             id=self._parts.database.new_id(), status='queued', name=properties['name'],
             disk_format=properties['disk_format'], container_format=properties['container_format'])
         with self._parts.telemetry.verb('volumes.upload'):
+            # Before the image is created, so that a volume in a wrong status leaves no image.
             begun = volume_images.start_upload(
                 self._parts.database, volume, image, force and self._settings.enable_force_upload,
                 self._parts.settings.delete_seconds, caller.request_id)
@@ -102,6 +102,8 @@ class ImageControl:
         made = self._asked().create(caller, image_id, {**properties, **requested})
         try:
             failpoints.point('control.images.after_image')
+            # While Glance was slow, the deadline of the work may have passed, and a volume service
+            # may have ended the upload because the image did not exist yet.
             if not volume_images.is_uploaded_as(self._parts.database, volume_id, image_id):
                 raise errors.GlanceUnavailable(reason=f'image {image_id} was not created in time')
         except Exception:
@@ -110,7 +112,6 @@ class ImageControl:
         return made
 
     def _abandon_upload(self, begun: volume_images.Begun) -> None:
-        """End the work of an upload that could not be started."""
         try:
             work_ends.fail(self._parts.database, begun.claim)
         except (errors.StaleGeneration, errors.VolumeNotFound):
@@ -119,7 +120,6 @@ class ImageControl:
 
     def _delete_image(self, caller: context.RequestContext, volume_id: str,
                       image_id: str) -> None:
-        """Delete the image of an upload that was ended in the meantime."""
         LOG.warning('Deleting image, upload of volume already ended%s', log.fields(
             volume_id=volume_id, image_id=image_id))
         try:
@@ -155,6 +155,7 @@ class ImageControl:
 
 def _is_id(text: str) -> bool:
     try:
+        # `uuid.UUID` accepts other spellings too, which may be names of images.
         return str(uuid.UUID(text)) == text.lower()
     except ValueError:
         return False

@@ -41,7 +41,7 @@ class LegacyControl:
                 forbidden_by: str | None = None) -> records.Attachment:
         """Reserve the volume for a consumer that a later request names.
 
-        :raises InvalidVolume: the volume cannot be attached, or not once more
+        :raises InvalidVolume: the volume does not allow another attachment
         """
         return self._control.backend.reserve(caller, attachments.Wish(
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
@@ -52,6 +52,7 @@ class LegacyControl:
         If the volume is not multiattach, a reservation that a host uses is released as well.
         """
         rows = self._rows(volume)
+        # A connected reservation of a multiattach volume may be that of another client.
         reserved = _unconnected(rows) or (None if volume.multiattach else _reservation(rows))
         if reserved is not None:
             self._control.remove(caller, reserved)
@@ -79,6 +80,7 @@ class LegacyControl:
         _refuse_in_maintenance(volume, 'initialize_connection for')
         found = self._to_connect(volume, connection.initiator_of(connector))
         if found is not None and found.initiator is not None and found.connection is not None:
+            # A repeated call returns the stored connection and does not call the backend.
             return found
         row = found or self.reserve(caller, volume, forbidden_by)
         if row.mountpoint is not None:
@@ -88,11 +90,13 @@ class LegacyControl:
             connected = self._control.connect(caller, row, connector)
         except errors.BackendError as exc:
             if found is None:
+                # By force, because the backend that has just failed may fail again.
                 self._control.remove(caller, row, force=True)
             raise self._control.backend.client_error(
                 'Unable to fetch connection information from backend', exc,
                 detailed=False) from exc
         if row.state is _State.ATTACHED:
+            # The attachment is in state connected now, and legacy clients do not repeat os-attach.
             return self._control.complete(caller, connected)
         return connected
 
@@ -112,10 +116,11 @@ class LegacyControl:
 
     def terminate_connection(self, caller: context.RequestContext, volume: records.Volume,
                              connector: Mapping[str, Any] | None) -> None:
-        """Disconnect the host of a connector, or without one the legacy or only attachment.
+        """Disconnect the host of a connector, and delete its attachment.
 
-        If several servers of a host share its connection, the connector does not tell which of
-        them detaches. The host then stays connected until os-detach names the attachment.
+        Without a connector, the attachment is the only legacy reservation, or else the only
+        attachment. If several servers of a host share its connection, the connector does not show
+        which of them detaches. The host then stays connected until os-detach names the attachment.
 
         :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service
         """
@@ -126,6 +131,7 @@ class LegacyControl:
             found = [row for row in rows if row.legacy_reservation] or rows
         self._control.rule.check_volume(caller, volume.id, found or rows, None,
                                         _Verb.TERMINATE)
+        # An attachment without an initiator has nothing to disconnect. It is left to os-detach.
         if len(found) == 1 and (found[0].legacy_reservation or found[0].initiator is not None):
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
@@ -150,11 +156,12 @@ class LegacyControl:
                consumer: attachments.Attached, forbidden_by: str | None = None) -> None:
         """Attach the volume to a server or a host.
 
-        :raises InvalidVolume: the volume cannot be attached, not once more, or not in this mode
+        :raises InvalidVolume: the volume does not allow another attachment, or not in this mode
         """
         _refuse_in_maintenance(volume, 'attach')
         rows = self._rows(volume)
         if any(_is_attached_to(row, consumer) for row in rows):
+            # As in Cinder, os-attach may be repeated for the same server or host.
             return
         reserved = _reservation_for(rows, consumer)
         if reserved is not None:
@@ -163,6 +170,7 @@ class LegacyControl:
             raise errors.InvalidVolume(
                 reason='volume is already attached and multiple attachments are not enabled')
         else:
+            # As in Cinder, os-attach does not require os-reserve.
             self._control.backend.reserve(caller, attachments.Wish(
                 volume.id, volume.project_id, attached=consumer, forbidden_by=forbidden_by))
 
@@ -188,6 +196,7 @@ class LegacyControl:
         _refuse_in_maintenance(volume, 'detach')
         if attachment_id is not None and self._has_ended(volume, attachment_id):
             return
+        # os-unreserve releases a legacy reservation. Another client may have reserved the volume.
         rows = [row for row in self._rows(volume) if not row.legacy_reservation]
         self._detach(caller, volume, rows, attachment_id, _Verb.DETACH)
 
@@ -267,6 +276,3 @@ def _refuse_in_maintenance(volume: records.Volume, verb: str) -> None:
     if volume.own_status == volume_lifecycle.OwnStatus.MAINTENANCE:
         raise errors.InvalidVolume(
             reason=f'Unable to {verb} volume {volume.id}: the volume is in maintenance.')
-
-
-

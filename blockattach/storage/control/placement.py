@@ -62,6 +62,7 @@ class PlacementControl:
         with self._parts.telemetry.verb('volumes.migrate'):
             destination = self._destination(named)
             here = (volume.host or '').partition('@')[0]
+            # The process that copies the data must serve both backends.
             if volume.host is not None and destination.partition('@')[0] != here:
                 raise errors.InvalidInput(
                     reason=f'Invalid input received: Volumes can only be migrated between '

@@ -40,6 +40,7 @@ def backend(database: storage_db.Database, place: Place, down_after: float) -> s
     name = place.name.partition('#')[0]
     keeping = services.keeping(database, binaries.VOLUME, name, down_after)
     if not keeping and place.kind == 'Host':
+        # A member of a cluster is found by its own name too, and stands for the cluster.
         try:
             keeping = [services.get_by_host(database, binaries.VOLUME, name, down_after)]
         except errors.ServiceNotFound:

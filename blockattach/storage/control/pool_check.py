@@ -1,8 +1,8 @@
 """Early check whether any pool can hold a new volume, before the scheduler is called.
 
-The check uses the functions and the stored reports of the scheduler. The scheduler decides; the
-check only tells the user at once what would be known later. Reports are read again when they are
-older than the report interval, and before each refusal.
+The check uses the functions and the stored reports of the scheduler. The scheduler makes the
+decision. The check only informs the user earlier. Reports are read again when they are older than
+the report interval, and before each refusal.
 """
 import logging
 from collections.abc import Mapping
@@ -35,6 +35,7 @@ class PoolCheck:
         :param filters: filter names of the scheduler; names of third-party filters are ignored
         """
         self._database = database
+        # Filters of third parties are installed for the scheduler only, which may reject more.
         self._filters: Mapping[str, placement.Filter] = {
             name: placement.FILTERS[name] for name in (*placement.ALWAYS, *filters)
             if name in placement.FILTERS}
@@ -53,6 +54,8 @@ class PoolCheck:
         """
         if self._check == api_conf.CapabilityCheck.OFF:
             return None
+        # Old reports suffice to let a request pass, because the scheduler decides. A refusal needs
+        # the current ones.
         if placement.refusals(request, self._reports(), self._filters) is None:
             return None
         reasons = placement.refusals(request, self._read(), self._filters)
@@ -67,6 +70,7 @@ class PoolCheck:
     def record(self, project_id: str, request_id: str | None, volume_id: str,
                reasons: Mapping[str, str]) -> None:
         """Create the user message of the scheduler before the scheduler is called."""
+        # The message has the same ID as that of the scheduler, which later replaces this one.
         messages.no_valid_pool(self._database, project_id, request_id, volume_id, reasons,
                                placement.summarise(reasons))
 
@@ -77,13 +81,15 @@ class PoolCheck:
         return self._read()
 
     def _read(self) -> list[pools.Pool]:
+        # The time before the query, so that reports never count as newer than they are.
         now = self._clock.monotonic()
         found = stored_pools.list_all(self._database, self._service.service_down_time)
+        # Assigned at once, because other threads read this without a lock.
         self._kept = now, found
         return found
 
     def _all_up(self) -> bool:
-        """Return True if a refusal is reliable.
+        """Return True if no further pool can appear, so that a refusal is reliable.
 
         Like the scheduler, the check waits for services that are still starting.
         """

@@ -40,6 +40,7 @@ class ReconcileControl:
         keeping = services.keeping(self._database, binaries.VOLUME, host, self._down_after)
         if not keeping:
             raise errors.ServiceNotFound(binary=binaries.VOLUME, host=host)
+        # A call to a process that is down would end only at its timeout.
         if not any(one.up for one in keeping):
             raise errors.ServiceSilent(binary=binaries.VOLUME, host=host,
                                        seconds=self._down_after)

@@ -14,6 +14,7 @@ from blockattach.storage.db.volumes import volume_queries
 from blockattach.storage.domain import attachment_lifecycle
 from blockattach.storage.domain import records
 
+# Interval at which an attachment is read that another request is still creating.
 _LOOK_SECONDS = 0.02
 
 Made = TypeVar('Made')
@@ -69,6 +70,7 @@ class Repeats:
         undone: Undone | None = None
         found = idempotency_keys.find(self._database, request)
         while True:
+            # A resource whose creation has failed is replaced and not shown again.
             if found is not None and (undone is None or found != undone.resource_id):
                 try:
                     return show(found)
@@ -84,6 +86,7 @@ class Repeats:
                     continue
                 if undone is not None and undone.in_the_way and isinstance(
                         exc, errors.InvalidVolume):
+                    # Only the failed attachment prevents the new one. The client is to retry.
                     raise errors.IdempotencyKeyTaken from exc
                 raise
 
@@ -125,6 +128,7 @@ class Repeats:
                 row := attachment_queries.get_even_deleted(self._database, attachment_id)):
             if self._database.clock.monotonic() > deadline:
                 raise errors.IdempotencyKeyTaken
+            # By the clock, which a simulation may replace. Nobody sets the event.
             self._database.clock.wait(threading.Event(), _LOOK_SECONDS)
         if _has_failed(row):
             raise Undone(attachment_id, in_the_way=row.state is _State.DISCONNECTING)

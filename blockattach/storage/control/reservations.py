@@ -39,6 +39,7 @@ class ReservationControl:
             return None
         try:
             volume = volume_queries.get(self._database, attachment.volume_id)
+            # A backend that is down or does not report reservations would only delay the answer.
             if (volume.pool is None or volume.host is None
                     or not self._supports_reservations(volume.pool)):
                 return None

@@ -29,6 +29,8 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
         # Attachments are deleted as usual, including their grants at the target.
         rows = attachment_queries.of_volume(database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
+        # All attachments are checked before the first one is deleted, so that a refusal changes
+        # nothing.
         for row in rows:
             control.rule.check(caller, row, verb)
         for row in rows:

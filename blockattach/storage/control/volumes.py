@@ -65,6 +65,7 @@ class VolumeControl:
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 within: repeats.Within | None = None) -> records.Volume:
+        # Before the volume is stored, because the check may reject the request.
         refusal = self._parts.check.refusal(pools.request_for(
             draft.kind, draft.size_gb, draft.availability_zone,
             None if draft.source is None else draft.source.host))
@@ -115,6 +116,7 @@ class VolumeControl:
                 caller.request_id, volumes.WithSnapshots(
                     cascade, None if caller.is_admin else volume.project_id))
             failpoints.point('control.volumes.after_delete')
+            # A volume without a pool has no data and is already deleted.
             if deleting.host is not None:
                 handoff.start_work(
                     self._parts, caller, volumes.deletion(deleting.id, deleting.generation),
