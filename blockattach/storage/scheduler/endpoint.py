@@ -24,7 +24,6 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
 
     def place_volume(self, ctxt: context.RequestContext,
                      request: objects.VolumeRequest) -> None:
-        """Place the work on a volume."""
         self._placement.place(ctxt, request.to_domain())
 
     def report_pools(self, ctxt: context.RequestContext,
@@ -42,6 +41,7 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
 
 def _shown(verdict: domain_placement.Verdict) -> dict[str, Any]:
     left_gb = domain_placement.left_gb(verdict.pool)
+    # JSON has no infinity.
     return {'name': verdict.pool.name, 'left_gb': left_gb if math.isfinite(left_gb) else None,
             'score': verdict.score, 'refused_by': verdict.refused_by,
             'reason': None if verdict.reason is None else str(verdict.reason)}

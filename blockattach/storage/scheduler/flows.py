@@ -64,7 +64,7 @@ class _AnotherPool(retry.Retry):
         """Provide nothing. The steps read the current request from their flow."""
 
     def on_failure(self, history: retry.History) -> str:
-        """Return RETRY if the manager did not accept the volume, otherwise REVERT."""
+        # The history also has the failures of earlier attempts.
         return str(retry.RETRY if history.caused_by(_NotTakenOn, index=-1) else retry.REVERT)
 
 
@@ -176,6 +176,8 @@ class PlacingFlow:
             taken_on = self._managers.on(claim.pool.host).accept_work(
                 self._caller, 'volume', self._request.verb, volume_id, claim.generation)
         except Exception as error:
+            # Whatever the error, the manager may have accepted the work. `_give_back` raises the
+            # generation, so that the manager cannot finish the work.
             LOG.warning('Failed to hand over volume to backend%s', log.fields(
                 volume_id=volume_id, pool=claim.pool.name, generation=claim.generation,
                 reason=error))
@@ -190,7 +192,6 @@ class PlacingFlow:
                  pool=claim.pool.name, generation=claim.generation)
 
     def _refusal(self, reasons: dict[str, str], headline: str = '') -> errors.NoValidPool:
-        """Return an error with the reason of each rejected pool, for the user and for the log."""
         return errors.NoValidPool(
             volume_id=self._request.volume_id, generation=self._request.generation,
             reasons=reasons, summary=headline + placement.summarise(reasons))

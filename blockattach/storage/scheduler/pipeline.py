@@ -85,6 +85,8 @@ def choose(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
     judged = [placement.judge(request, pool, filters) for pool in candidates]
     fit = [verdict for verdict in judged if verdict.reason is None]
     scores = _scores(request, [verdict.pool for verdict in fit], weighers)
+    # A volume stays on its pool if it can, because that copies no data. The name makes the order
+    # of pools with equal scores independent of the order of the candidates.
     ranked = sorted((dataclasses.replace(verdict, score=score)
                      for verdict, score in zip(fit, scores, strict=True)),
                     key=lambda verdict: (verdict.pool.name != request.home, -verdict.score,
@@ -157,6 +159,7 @@ class PoolChooser:
             except errors.ServerHostUnknown as error:
                 LOG.warning('Failed to get host of server named in scheduler hint%s', log.fields(
                     volume_id=request.volume_id, server_id=server_id, reason=error))
+                # The locality filter rejects all pools with this reason.
                 facts = dataclasses.replace(facts, server_lost=str(error))
         return dataclasses.replace(request, facts=facts)
 
@@ -181,6 +184,7 @@ class PoolChooser:
         """
         facts = placing_facts.of_new(self._database, volume_type_id, project_id, user_id,
                                      self._counting)
+        # Rejections are not counted, because no volume is placed.
         return self._choice(dataclasses.replace(request, facts=facts))
 
     def _choice(self, request: pools.VolumeRequest) -> Choice:

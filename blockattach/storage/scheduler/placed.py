@@ -48,6 +48,7 @@ PLACED: Mapping[str, Placed] = {
         lambda database, request, pool: volumes.claim(
             database, request.volume_id, request.generation, pool.name, pool.service_uuid),
         volumes.unclaim, messages.NO_VALID_POOL),
+    # The pool of a volume to extend or to manage is given, so no other pool can be tried.
     'extend': Placed(
         lambda database, request, pool: extending.claim(
             database, request.volume_id, request.generation, pool.name,

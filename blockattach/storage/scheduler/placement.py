@@ -63,22 +63,20 @@ class Placement:
         """
         with self._lock:
             postponed, self._postponed = self._postponed, {}
+        # Without the lock, which `place` acquires if it postpones the volume again.
         for caller, request in postponed.values():
             self.place(caller, request)
 
     def _give_up(self, caller: context.RequestContext, name: str,
                  error: errors.NoValidPool) -> None:
-        """Fail the work.
-
-        The message is stored first, so that the user can read the reason as soon as the status
-        shows the failure.
-        """
         refusal, verb = error.kwargs, placed.PLACED[name]
         volume_id, generation = refusal['volume_id'], refusal['generation']
         try:
             volume = volume_queries.get_bare(self._database, volume_id)
+            # `refuse` checks the generation under the lock, but only after the message exists.
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
+            # Before the status, so that a user who sees the failure can read the reason.
             messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
                                    volume_id, refusal['reasons'], refusal['summary'],
                                    verb.message)

@@ -93,6 +93,7 @@ def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool):
+        # The result of a comparison, such as "volume.size < 5".
         return float(BEST * value)
     if isinstance(value, str) or not 0 <= value <= BEST:
         _warn(request, pool, 'goodness_function', f'{value!r} is not between 0 and {BEST}')
@@ -135,9 +136,8 @@ FILTERS: Mapping[str, placement.Filter] = {
 }
 """Built-in filters.
 
-Those of `blockattach.storage.domain.placement` are used by default, and by the API too. The others
-need facts about the volume, which only the scheduler reads
-(`blockattach.storage.scheduler.pipeline`).
+The API uses the filters of `blockattach.storage.domain.placement` as well. The other filters need
+facts about the volume, which only the scheduler reads (`blockattach.storage.scheduler.pipeline`).
 """
 
 WEIGHERS: Mapping[str, pipeline.Weigher] = {

@@ -48,6 +48,7 @@ class SchedulerService:
 
         Threads and connections start here, so the method must not be called before a fork.
         """
+        # In this thread, so that an error ends the start. The periodic task would only log it.
         self._presence.beat()
         self._server.start()
         for task in self._tasks:
@@ -62,6 +63,7 @@ class SchedulerService:
 
     def stop(self) -> None:
         """Accept no new requests, and return when the running ones have finished."""
+        # Before the heartbeat stops, so that the service counts as up while it finishes requests.
         self._server.stop()
         for task in self._tasks:
             task.stop()

@@ -50,6 +50,7 @@ class WaitingVolumes:
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         generation = volume.generation
         if volume.pool is not None:
+            # The pool may be chosen again if its manager has not claimed the volume.
             generation = volumes.unclaim(self._database, volume.id, generation,
                                          self._placing_seconds, claim.owner, tried=False)
         self._place(caller, volume, generation)
@@ -89,6 +90,7 @@ class WaitingVolumes:
         if request.generation != generation:
             # Another scheduler has claimed capacity for the volume meanwhile.
             return
+        # The context of resumed work has the project and the request, but no user.
         caller.user_id = volume.user_id
         self._placement.place(caller, request)
 

@@ -154,6 +154,7 @@ class Recovery:
         found = []
         for source, orphans in zip(self._sources, self._orphans, strict=True):
             for row in source.due():
+                # An orphan whose deadline has passed must not be repaired twice in one pass.
                 orphans.pop(row.id, None)
                 found.append(source.case(row))
             if self._monotonic() >= self._began + source.settle_seconds:
@@ -209,6 +210,7 @@ class Repairer:
         Cases of the same volume and initiator are repaired one after the other.
         """
         pairs: dict[object, list[Case]] = {}
+        # A case without an initiator does not concern a pair, and does not wait for other cases.
         for case in cases:
             pairs.setdefault((case.volume_id, case.initiator) if case.initiator else id(case),
                              []).append(case)
@@ -234,10 +236,11 @@ class Repairer:
         Queued repairs of volumes are cancelled. All other queued repairs are still done.
         """
         self.pool.shutdown(wait=True)
+        # Cancelled work on volumes stays in the database, and another process resumes it.
         self._volumes.shutdown(wait=True, cancel_futures=True)
 
     def _counted(self, case: Case, outcome: str) -> str:
-        """Count a case, unless another process works on the resource: that is no drift."""
+        # A resource on which another process works is no drift.
         if outcome == CONFLICT:
             return outcome
         self._telemetry.drift(case.drift, detected=1, repaired=int(outcome == REPAIRED))

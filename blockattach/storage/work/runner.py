@@ -77,6 +77,7 @@ class Runner:
             try:
                 self._pool.submit(self._run, caller, claim)
             except BaseException:
+                # At shutdown. `leave` hands the claimed work over to other processes.
                 self._release(claim)
                 raise
         return True
@@ -121,6 +122,7 @@ class Runner:
         for pool in (self._pool, self._slow):
             if pool is not None:
                 pool.shutdown(wait=True, cancel_futures=True)
+        # Not earlier, because another process would start work that is still running here.
         self.leave()
 
     def leave(self) -> None:
@@ -182,6 +184,7 @@ class Runner:
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
+            # From here on, recovery in this process does not resume the further work.
             begins = more is not None and self._hold(more)
             if not goes_on:
                 self._release(claim)
@@ -245,6 +248,7 @@ class Runner:
         try:
             work.interrupt(self._database, claim, str(reason))
         except errors.DatabaseUnavailable:
+            # The work is repeated all the same. Only its list does not show the reason.
             LOG.info('Failed to store reason of interrupted work%s', _fields(claim))
 
 
