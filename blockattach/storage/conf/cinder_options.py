@@ -6,6 +6,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+# Values that oslo.config reads as false.
 _NO = ('false', 'no', 'off', '0')
 
 
@@ -39,7 +40,6 @@ class Group:
     stops: Mapping[str, Stop] = dataclasses.field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
-        """Return the names of all options of the group."""
         return frozenset((*self.same.split(), *self.unneeded.split(), *self.renamed, *self.stops))
 
 

@@ -41,6 +41,7 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
     conf.set_default('host', 'localhost', group='service')
     conf.set_default('enabled_backends', [backend_name], group='volume')
     if conf.state_dir:
+        # The option is given on the command line and takes precedence over a configuration file.
         conf.set_override('state_path', conf.state_dir)
     backend.register(conf, backend_name)
     if backend_name == 'fake':

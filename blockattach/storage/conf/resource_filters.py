@@ -1,6 +1,7 @@
 """Filters that users may use in lists.
 
-They are the default table, or a file in the format of Cinder's ``resource_filters.json``.
+The filters are read from a file in the format of Cinder's ``resource_filters.json``, or are those
+of the default table.
 """
 import json
 import pathlib

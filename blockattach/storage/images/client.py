@@ -194,6 +194,7 @@ class ServiceImages(_Client):
                           headers={'Content-Type': 'application/octet-stream'})
         if reply.status_code == 404:
             raise errors.ImageNotFound(image_id=image_id)
+        # A rejected token says nothing about the image.
         if 400 <= reply.status_code < 500 and reply.status_code != 401:
             raise errors.ImageRefused(reason=_reason_of(reply))
         if reply.status_code != 204:
@@ -209,6 +210,7 @@ class ServiceImages(_Client):
         """
         reply = self._ask('DELETE', _path(image_id))
         if reply.status_code == 403:
+            # The image may be protected, because a user can request that for an upload.
             self._ask('PATCH', _path(image_id), headers={'Content-Type': _PATCH},
                       data='[{"op": "replace", "path": "/protected", "value": false}]')
             reply = self._ask('DELETE', _path(image_id))
@@ -228,7 +230,7 @@ class ServiceImages(_Client):
 
 
 def _without_version(address: str) -> str:
-    """Return an address of Glance without the version with which it may end in a catalog."""
+    # The endpoint in a catalog may end with the version.
     return address.rstrip('/').removesuffix('/v2')
 
 
@@ -276,7 +278,6 @@ def _image(body: Mapping[str, Any]) -> images.Image:
 
 
 def _reason_of(reply: requests.Response) -> str:
-    """Return the reason of a rejection by Glance, or the status if the reason is not plain text.
-    """
+    """Return the reason of a rejection by Glance, or its status if Glance gives no reason."""
     message = identity.body_of(reply).get('message')
     return message if isinstance(message, str) and message else f'status {reply.status_code}'

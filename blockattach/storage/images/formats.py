@@ -37,6 +37,8 @@ _DIGESTS = frozenset(('md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'bl
                       'sha3_224', 'sha3_256', 'sha3_384', 'sha3_512'))
 _NAMES = {'vhd': 'vpc', 'ploop': 'parallels'}
 """Names that qemu-img gives to formats, where these differ from those of Glance."""
+# processutils sets the limits with ``python -m`` in the folder of the image. PYTHONSAFEPATH keeps
+# Python from importing modules from there.
 _ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C', 'PYTHONSAFEPATH': '1'}
 _LONGEST_REASON = 500
 _FULL = {errno.ENOSPC: 'No space left on device', errno.EDQUOT: 'Disk quota exceeded'}
@@ -65,12 +67,14 @@ def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: 
     :raises ImageUnacceptable: if the image must not be opened
     """
     declared = image.disk_format or ''
+    # An image in format ami is a plain disk, like a raw one.
     if declared not in allowed and not (declared == 'ami' and 'raw' in allowed):
         raise _refused(image, f'disk format {declared or "none"} is not allowed')
     if image.container_format not in images.CONTAINERS:
         raise _refused(image, f'container format {image.container_format} is not supported')
     formats = _formats(path)
     names = {str(inspector) for inspector in formats}
+    # Data with two formats may be safe in one of them and refer to a file in the other.
     if (not names <= _RAW.get(declared, {declared})
             or (declared not in _RAW and len(formats) != 1)):
         raise _refused(image, f'the disk format is declared as {declared}, but the content is '
@@ -100,11 +104,13 @@ class Digest:
         :raises ImageUnacceptable: if the image has no hash or checksum that can be verified
         """
         self._image = image
+        # An image without os_hash_value has only an MD5 checksum.
         name, self._expected = 'md5', image.checksum
         if image.os_hash_algo and image.os_hash_value:
             name, self._expected = image.os_hash_algo, image.os_hash_value
         if self._expected is None or name not in _DIGESTS:
             raise _refused(image, 'the image has no supported hash or checksum')
+        # Without the argument, Python refuses MD5 in FIPS mode.
         self._hash = hashlib.new(name, usedforsecurity=False)
         self._size = 0
 
@@ -138,6 +144,7 @@ def _formats(path: str) -> list[format_inspector.FileInspector]:
         seen = format_inspector.InspectWrapper(file)
         while seen.formats is None and seen.read(_PIECE):
             pass
+        # Only at the end of the data it is clear that a format that needs more does not match.
         seen.close()
         return seen.formats or []
 
@@ -201,6 +208,7 @@ class Converter:
                     raise OSError(number, said) from exc
             raise errors.ConversionFailed(reason=complaint[-_LONGEST_REASON:]) from exc
         except subprocess.TimeoutExpired as exc:
+            # processutils does not end a program that exceeds the timeout.
             started[0].kill()
             started[0].communicate()
             raise errors.ConversionFailed(

@@ -71,7 +71,6 @@ class Kept(NamedTuple):
     size_gb: int
 
     def drop(self) -> None:
-        """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -143,6 +142,7 @@ class ImageMover:
         """
         source = os.path.join(path, _DISK)
         try:
+            # Also if the raw form is gone. The caller then downloads the image to this disk.
             disk = make()
             if not os.path.exists(source):
                 return False
@@ -186,6 +186,8 @@ class ImageMover:
             length = os.path.getsize(made)
             sized(length)
             with contextlib.closing(disks.Device(made, length)) as file:
+                # The file is not on the backend and does not use its rate. The callback is called
+                # with 0, because it may end the copy.
                 self._send(image, length, read(file, length, lambda _: copied(0)), note,
                            50)
 
@@ -234,8 +236,10 @@ class ImageMover:
     def _own(self, name: str, image: images.Image) -> Iterator[str]:
         """Create an empty folder that only this account can read, and delete it at the end."""
         path = os.path.join(self.folder, name)
+        # An earlier attempt may have been killed.
         shutil.rmtree(path, ignore_errors=True)
         with _room(image):
+            # The account of qemu-img must reach its own folder in this one, but not list it.
             os.makedirs(self.folder, mode=0o711, exist_ok=True)
             os.mkdir(path, mode=0o700)
         try:
@@ -280,13 +284,14 @@ def _share(done: int, whole: int, begin: int, end: int) -> int:
     :param done: completed part of the step
     :param whole: length of the step in the same unit
     """
+    # The length is 0 for an image without a declared size.
     return begin + (end - begin) * min(done, whole) // max(whole, 1)
 
 
 def read(disk: disks.Disk, size: int, copied: Copied) -> Iterator[bytes]:
-    """The first bytes of a disk, as they are on it now; its holes are zeros.
+    """Yield the first ``size`` bytes of a disk in pieces, with zeros for its holes.
 
-    :raises OSError: they cannot be read
+    :raises OSError: if the disk cannot be read
     """
     done = 0
     for offset, piece in disk.pieces():
@@ -336,6 +341,7 @@ def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
 
     :raises OSError: if the disk cannot be written
     """
+    # In ranges, between which the callback may end the copy.
     for offset in range(0, size, units.GIB):
         length = min(units.GIB, size - offset)
         if disk.discard(offset, length):
@@ -375,13 +381,13 @@ class Signature:
         self._method = _METHODS[method]()
         self._hash = hashes.Hash(self._method)
         try:
+            # The chain of the certificate is not verified.
             self._signature = base64.b64decode(signature, validate=True)
             self._key = x509.load_der_x509_certificate(certificate(certificate_id)).public_key()
         except (binascii.Error, ValueError) as exc:
             raise self._wrong('the signature or certificate is malformed') from exc
 
     def add(self, piece: bytes) -> None:
-        """Add a received piece of the data."""
         self._hash.update(piece)
 
     def check(self) -> None:
