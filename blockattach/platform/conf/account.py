@@ -119,6 +119,7 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
     :raises ConfigurationError: the plugin does not exist
     """
     section = conf[group][_SECTION] or group
+    # Already registered if the section is this group or that of another account.
     with contextlib.suppress(cfg.DuplicateOptError):
         conf.register_opt(cfg.StrOpt(_TYPE), group=section)
     name = conf[section][_TYPE]
@@ -142,6 +143,8 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
 
 def _given(conf: cfg.ConfigOpts, section: str, name: str) -> Any:
     """Return the configured value of an option, ignoring defaults of this service."""
+    # Defaults such as that of user_domain_name are for accounts without a plugin. A plugin may get
+    # the ID of the domain instead.
     place = conf.get_location(name, section)
     if place is None or place.location in (cfg.Locations.opt_default, cfg.Locations.set_default):
         return None

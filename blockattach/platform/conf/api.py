@@ -171,19 +171,21 @@ OPTS = groups.options(ApiSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ApiSettings:
-    """Read the group.
+    """Return the settings of the group.
 
-    :raises ConfigurationError: the TLS options are set only in part
+    :raises ConfigurationError: the TLS options are set only in part, or the limits on requests
+        contradict each other
     """
     return groups.read(conf, GROUP, ApiSettings, queue=queue_settings(conf), tls=_tls(conf))
 
 
 def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
-    """Read the limits on concurrent and waiting requests.
+    """Return the limits on concurrent and waiting requests.
 
     :raises ConfigurationError: there are fewer request threads than work slots
     """
     found = groups.read(conf, GROUP, QueueSettings)
+    # A request in progress holds a thread, so further slots could never be used.
     if found.threads < found.work_places:
         raise locations.refusal(
             conf, GROUP, 'request_threads', 'request_threads must not be less than threads')

@@ -47,6 +47,7 @@ class ChangingFile(Generic[T]):
         self._path = path
         self._parse = parse
         self._lock = threading.Lock()
+        # Before the file is read, so that a change in the meantime is noticed.
         self._marks = marks([path])
         self._wrong: str | None = None
         self._said = self._read()

@@ -39,7 +39,7 @@ def default_state_path() -> str:
 
 
 def settings(conf: cfg.ConfigOpts) -> CoreSettings:
-    """Read the options without a group."""
+    """Return the settings of the options without a group."""
     state_path = os.path.abspath(conf.state_path or default_state_path())
     return groups.read(
         conf, None, CoreSettings, state_path=state_path,

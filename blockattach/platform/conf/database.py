@@ -66,7 +66,7 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
 
 
 def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:
-    """Read the group.
+    """Return the settings of the group.
 
     :param default_connection: database URL if none is configured
     """

@@ -1,8 +1,8 @@
 """Parsing of the command line and the configuration files.
 
 Errors name the place where the option is set. oslo.config sorts all options by name in its help,
-and its completion for shells is not installed with it. The parser of oslo.config is therefore read
-here and printed in another order. The accepted command lines do not change.
+and its completion for shells is not installed with it. This module therefore prints the help and
+the completion from the parser of oslo.config. The accepted command lines do not change.
 """
 import argparse
 import contextlib
@@ -113,6 +113,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
     words, shown = io.StringIO(), io.StringIO()
     shell = _shell_wanted(list(arguments))
     try:
+        # With --help, oslo.config builds its parser and stops. A completion needs only the parser.
         with contextlib.redirect_stderr(words), contextlib.redirect_stdout(shown):
             conf(list(arguments) if shell is None else ['--help'], **options)
     except SystemExit as exc:
@@ -133,11 +134,13 @@ def _answer(conf: cfg.ConfigOpts, shown: str, shell: str | None, own: Collection
     """Return the text that the command prints instead of being run."""
     if shell is not None:
         return _completion(conf, shell)
+    # The help of a subcommand is printed as argparse has made it.
     is_whole = bool(shown) and shown == _parser(conf).format_help()
     return _help_text(conf, own) if is_whole else shown
 
 
 def _files(arguments: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    # After a failure, oslo.config does not show which files it has read.
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument('--config-file', action='append')
     parser.add_argument('--config-dir', action='append', default=[])
@@ -193,6 +196,7 @@ def _help_text(conf: cfg.ConfigOpts, own: Collection[str]) -> str:
     """
     parser = _parser(conf)
     last = parser.add_argument_group(_OF_LIBRARIES)
+    # argparse has no public method that moves an option to another group.
     ours = parser._optionals._group_actions
     for action in list(ours):
         if action.dest not in own and action.dest not in _ALWAYS_OURS:

@@ -42,6 +42,6 @@ OPTS = groups.options(ServiceSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ServiceSettings:
-    """Read the group."""
+    """Return the settings of the group."""
     return groups.read(conf, GROUP, ServiceSettings,
                        host=conf[GROUP].host or socket.gethostname())

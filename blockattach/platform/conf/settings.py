@@ -32,6 +32,7 @@ def option(kind: Callable[..., cfg.Opt], name: str | None = None, *, default: An
     read = read or _frozen
     return dataclasses.field(
         default=dataclasses.MISSING if required else read(default),
+        # Settings may be logged, or shown in the text of an exception.
         repr=not facts.get('secret'),
         metadata={'option': functools.partial(kind, default=default, **facts), 'name': name,
                   'read': read})

@@ -67,7 +67,7 @@ TRACING_OPTS = groups.options(TracingSettings)
 
 
 def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
-    """Read [metrics].
+    """Return the settings of [metrics].
 
     :param process: name of the process, which determines the order of the ports
     """
@@ -81,5 +81,5 @@ def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
 
 
 def tracing_settings(conf: cfg.ConfigOpts) -> TracingSettings:
-    """Read [tracing]."""
+    """Return the settings of [tracing]."""
     return groups.read(conf, TRACING_GROUP, TracingSettings, instance=socket.gethostname())

@@ -36,10 +36,10 @@ class _Watch:
         self.task = periodic.Periodic(f'check-{name}', self.look, interval, clock, begin)
 
     def look(self) -> None:
-        """Run the check now."""
         try:
             wrong = self._check()
         except Exception as error:
+            # Without the text of the exception, which may contain a secret.
             wrong = f'the check failed: {type(error).__name__}'
         before = self._wrong
         self._wrong, self._looked_at = wrong, self._clock.monotonic()
@@ -54,6 +54,7 @@ class _Watch:
 
         :param interval: seconds between two runs of the check
         """
+        # The check itself cannot report that it hangs.
         silent = self._clock.monotonic() - self._looked_at
         if silent > report.MISSED_INTERVALS * interval:
             return f'has not answered for {silent:.0f} seconds'
@@ -91,6 +92,7 @@ class Monitor:
 
         :raises ConfigurationError: the report file cannot be written
         """
+        # In this thread, so that a wrong path ends the start. The periodic task would only log it.
         try:
             self._write()
         except OSError as exc:
@@ -116,6 +118,7 @@ class Monitor:
             # A check that hangs must not keep the process from stopping.
             watch.task.leave()
         self._writing.stop()
+        # Once more, because the task may have ended before it wrote the new state.
         if self._stopping:
             with contextlib.suppress(OSError):
                 self._write()

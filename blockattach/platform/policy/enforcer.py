@@ -71,6 +71,7 @@ class _Rules:
 
         :param owner: True if the object belongs to the project of the caller
         """
+        # Constant projects, so that one decision serves all projects.
         return bool(self.engine.enforce(rule, {'project_id': 'own' if owner else 'another'}, {
             'project_id': 'own', 'is_admin': is_admin, 'is_admin_project': is_admin_project,
             'roles': roles, 'service_roles': list(service_roles)}))
@@ -237,6 +238,7 @@ def _policy_files(conf: cfg.ConfigOpts) -> Iterator[str]:
     for place in map(conf.find_file, (group.policy_file, *group.policy_dirs)):
         if place is None:
             continue
+        # Like oslo.policy, which reads the files of a folder in this order and skips hidden ones.
         if os.path.isdir(place):
             yield from sorted(entry.path for entry in os.scandir(place)
                               if entry.is_file() and not entry.name.startswith('.'))
@@ -254,6 +256,7 @@ def unknown_rules(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> 
     known = set()
     for rule in rules:
         known.add(rule.name)
+        # oslo.policy also applies a rule under its former name.
         if rule.deprecated_rule is not None:
             known.add(rule.deprecated_rule.name)
     said = [(path, _parse(path)) for path in _policy_files(conf)]

@@ -45,7 +45,6 @@ class KeyFile(secrets.Sealer):
         return keys
 
     def wrong(self) -> str | None:
-        """Return the reason why the file cannot be read, or None if it can."""
         return self._file.wrong()
 
     @contextlib.contextmanager

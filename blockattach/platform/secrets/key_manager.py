@@ -19,6 +19,7 @@ from blockattach.platform import secrets
 
 LOG = oslo_log.getLogger(__name__)
 
+# Length of a Fernet key: 128 bits to sign and 128 bits to encrypt.
 _BITS = 256
 
 
@@ -43,7 +44,6 @@ class KeyManagerSealer(secrets.Sealer):
         self._wrong: str | None = None
 
     def ring(self) -> Sequence[secrets.Key]:
-        """Return the fetched keys."""
         return self._fetched
 
     def wrong(self) -> str | None:
@@ -63,6 +63,7 @@ class KeyManagerSealer(secrets.Sealer):
             LOG.error('Failed to reload sealing keys, keeping the previous keys%s',
                       log.fields(reason=exc))
             return
+        # Texts that were read before the reload may still need a key that was removed.
         self._remember(self._fetched)
         self._fetched = fetched
         self._named = named

@@ -1,6 +1,6 @@
-"""Timed operations: each is measured, counted by its outcome, and part of a trace.
+"""Timed operations, which are measured, counted by outcome, and part of a trace.
 
-One line at the place of the operation does all three::
+One line at the place of the operation is enough::
 
     with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
         ...
@@ -118,6 +118,7 @@ class Telemetry:
         self.counts: counting.Counts | None = None
         self.tracer: otel.Tracer | None = None
         self.trusts_clients = False
+        # Needs no lock, because setting and deleting an item are atomic.
         self.running: dict[int, Act] = {}
         self.readings.add('in progress', self._in_progress)
 
@@ -130,6 +131,7 @@ class Telemetry:
 
         The operation and the status are noted once they are known.
         """
+        # A request that ends with an exception has no other status.
         return Request(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'},
                        traceparent)
 
@@ -138,11 +140,9 @@ class Telemetry:
         return Act(self, metrics.VERB, {'verb': verb})
 
     def attaching(self, step: metrics.Step) -> Act:
-        """Return the timed operation of a step of attaching."""
         return Act(self, metrics.STEP, {'way': 'attach', 'step': step})
 
     def detaching(self, step: metrics.Step) -> Act:
-        """Return the timed operation of a step of detaching."""
         return Act(self, metrics.STEP, {'way': 'detach', 'step': step})
 
     def rpc_client(self, topic: str, method: str) -> Act:
@@ -159,7 +159,6 @@ class Telemetry:
         return Act(self, metrics.WORK, {'work': work}, traceparent)
 
     def placing(self) -> Act:
-        """Return the timed operation of placing a volume."""
         return Act(self, metrics.PLACING, {})
 
     def transaction(self, kind: str) -> Act:
@@ -196,7 +195,6 @@ class Telemetry:
         self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
     def image_cache(self, backend: str, result: metrics.CacheResult) -> None:
-        """Count a result of the image cache of a backend."""
         self._count(metrics.IMAGE_CACHE, backend, result)
 
     def inject(self, values: dict[str, Any]) -> None:
@@ -213,6 +211,7 @@ class Telemetry:
             self.counts.add(row, labels, amount)
 
     def _in_progress(self) -> dict[metrics.Metric, readings.Reading]:
+        # With a zero for each metric, so that no series disappears between two operations.
         running: dict[readings.Labels, float] = {(row.name.removesuffix('_seconds'),): 0
                                                 for row in metrics.METRICS
                                                 if row.kind is metrics.Kind.HISTOGRAM}

@@ -63,11 +63,9 @@ class Counts:
         prometheus_client.GCCollector(registry=self.registry)
 
     def add(self, row: metrics.Metric, labels: readings.Labels, amount: float) -> None:
-        """Increase a counter by ``amount``."""
         self._counted[row.name].labels(*labels).inc(amount)
 
     def observe(self, row: metrics.Metric, labels: readings.Labels, seconds: float) -> None:
-        """Record a duration in a histogram."""
         self._counted[row.name].labels(*labels).observe(seconds)
 
 

@@ -47,6 +47,7 @@ class Tracer:
         """
         where = (self._propagator.extract({metrics.TRACEPARENT: parent}) if parent
                  else otel_context.get_current())
+        # Heartbeats and other periodic tasks would start a trace with each query.
         if not kind.begins and not trace.get_current_span(where).get_span_context().is_valid:
             return None
         made = self._tracer.start_span(kind.name.format_map(values), where,
@@ -63,11 +64,11 @@ class Tracer:
         otel_context.detach(begun.token)
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Add the trace of this thread, if any, to a message."""
         self._propagator.inject(values)
 
     def close(self) -> None:
         """Send the remaining spans, waiting at most two seconds for the collector."""
+        # The provider itself may wait longer, for the timeout of a request to the collector.
         closing = threading.Thread(target=self._provider.shutdown, name='traces-close',
                                    daemon=True)
         closing.start()

@@ -35,7 +35,6 @@ class Readings:
         self._reads[name] = read
 
     def add_threads(self, name: str, use: Callable[[], ThreadUse]) -> None:
-        """Add the reading of a thread pool."""
         def read() -> dict[metrics.Metric, Reading]:
             found = use()
             return {metrics.THREADS: {(name,): found.threads},
@@ -46,6 +45,7 @@ class Readings:
     def now(self) -> dict[metrics.Metric, dict[Labels, float]]:
         """Return all current values. Readings that fail are logged and left out."""
         found: dict[metrics.Metric, dict[Labels, float]] = {}
+        # A copy, because another thread may add a reading meanwhile.
         for name, read in list(self._reads.items()):
             try:
                 for row, reading in read().items():

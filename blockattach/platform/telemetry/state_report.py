@@ -1,9 +1,9 @@
 """State report of a process, for an operator who must find out why the process hangs.
 
-The report is made by oslo.reports with additional sections. It is requested by SIGUSR2 or by
-touching a file, and made in its own thread, so that a hanging thread does not delay the report and
-no signal handler interrupts a thread that holds a lock the report needs. Secret options are
-masked. Rows, credentials and the data that threads work on are never included.
+oslo.reports makes the report, to which this module adds sections. SIGUSR2 or touching a file
+requests a report. The report has its own thread, so that a hanging thread does not delay it, and
+no signal handler waits for a lock that the interrupted thread holds. Secret options are masked.
+Rows, credentials and the data that threads work on are never included.
 """
 import os
 import re
@@ -42,7 +42,6 @@ class StateReport:
             'Measures': self._measures}
 
     def add(self, title: str, section: Section) -> None:
-        """Add a section to the report."""
         self._sections[title] = section
 
     def start(self) -> None:
@@ -63,7 +62,6 @@ class StateReport:
         threading.Thread(target=self._write, name='state-report', daemon=True).start()
 
     def text(self) -> str:
-        """Return the current report."""
         return str(self._kind()(_Version).run())
 
     def _write(self) -> None:
@@ -90,11 +88,9 @@ class StateReport:
                 super().__init__(version_object, frame, f'State of {process}')
 
             def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
-                """Add a section, replacing the global configuration with that of this process.
-
-                Green threads are left out: there are none, and the search for them fails at
-                objects that are deleted meanwhile.
-                """
+                """Add a section, replacing the global configuration with that of this process."""
+                # The process has no green threads, and the search for them fails if an object is
+                # deleted meanwhile.
                 if isinstance(generator, thread_generators.GreenThreadReportGenerator):
                     return
                 if isinstance(generator, conf_generator.ConfigReportGenerator):

@@ -42,7 +42,8 @@ class CountedThreads(futures.ThreadPoolExecutor):
         try:
             made = super().submit(self._run, act, arguments, more)
         except RuntimeError as exc:
-            # Otherwise no new thread could be started, and an existing one runs the work.
+            # If the pool was not shut down, a new thread could not be started. An existing thread
+            # runs the work, which is already queued.
             if self._ended:
                 raise Ended('cannot start work after shutdown') from exc
             raise
@@ -74,14 +75,15 @@ class CountedThreads(futures.ThreadPoolExecutor):
         """Reject new work, and wait for running work if ``wait`` is True."""
         with self._counting:
             self._ended = True
+        # Without the lock, which running work acquires when it ends.
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
             with self._counting:
                 self._counting.wait_for(lambda: not self._here)
 
     def use(self) -> readings.ThreadUse:
-        """Return the current use of the pool."""
         with self._counting:
+            # Negative for a moment if a thread takes work before `submit` has counted it.
             return readings.ThreadUse(self._most, self._busy, max(self._waiting, 0))
 
     def _run(self, act: Callable[..., Any], arguments: tuple[Any, ...],
@@ -132,9 +134,7 @@ class Threads:
         return CountedThreads(name, into, most, background)
 
     def lock(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a lock for mutual exclusion."""
         return threading.Lock()
 
     def condition(self) -> threading.Condition:
-        """Return a condition variable."""
         return threading.Condition()

@@ -171,6 +171,7 @@ class Runner:
             result = self._act(caller, claim, rest)
             if isinstance(result, verbs.TakesLong) and self._slow is not None:
                 self._slow.submit(self._run, caller, claim, result.rest)
+                # The claim stays held, so that `renew` extends its deadline meanwhile.
                 goes_on = True
             elif isinstance(result, verbs.TakesLong):
                 result = self._act(caller, claim, result.rest)
