@@ -12,7 +12,7 @@ _BACKGROUND_NICE = 10
 
 
 class Ended(RuntimeError):
-    """Work submitted after the threads were shut down. Nothing was started."""
+    """Raised if work is submitted after the threads were shut down. The work is not started."""
 
 
 class CountedThreads(futures.ThreadPoolExecutor):

@@ -28,9 +28,9 @@ The arguments are the database connection and the ID of the new resource.
 
 
 class Undone(Exception):
-    """Failure of the resource that an earlier request created. A repeat creates a new one.
+    """Raised if the resource that an earlier request created has failed and must be replaced.
 
-    ``in_the_way`` is True while the failed resource is still being removed.
+    :ivar in_the_way: True while the failed resource is still being removed
     """
 
     def __init__(self, resource_id: str, in_the_way: bool) -> None:
