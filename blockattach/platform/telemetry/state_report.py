@@ -1,9 +1,9 @@
 """State report of a process, for an operator who must find out why the process hangs.
 
-oslo.reports makes the report, to which this module adds sections. SIGUSR2 or touching a file
-requests a report. The report has its own thread, so that a hanging thread does not delay it, and
-no signal handler waits for a lock that the interrupted thread holds. Secret options are masked.
-Rows, credentials and the data that threads work on are never included.
+oslo.reports creates the report, and this module adds sections. An operator requests a report by
+SIGUSR2 or by touching a file. A thread of its own writes the report, so that a hanging thread does
+not delay the report, and no signal handler waits for a lock that the interrupted thread holds.
+Secret options are masked. Rows, credentials and the data of operations are never included.
 """
 import os
 import re

@@ -60,7 +60,7 @@ class LogControl:
         self._own = processes.ProcessEndpoint()
 
     def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
-        """Return the log levels of those selected processes that respond."""
+        """Return the log levels of the selected processes, except those that do not respond."""
         return list(self._each(
             choice, lambda process: process.get_log_levels(caller, choice.prefix)))
 

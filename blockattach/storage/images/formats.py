@@ -144,7 +144,7 @@ def _formats(path: str) -> list[format_inspector.FileInspector]:
         seen = format_inspector.InspectWrapper(file)
         while seen.formats is None and seen.read(_PIECE):
             pass
-        # Only at the end of the data it is clear that a format that needs more does not match.
+        # Only at the end of the data is it clear that a format that needs more does not match.
         seen.close()
         return seen.formats or []
 

@@ -77,7 +77,7 @@ class Runner:
             try:
                 self._pool.submit(self._run, caller, claim)
             except BaseException:
-                # At shutdown. `leave` hands the claimed work over to other processes.
+                # Usually at shutdown, when `leave` hands the claimed work over.
                 self._release(claim)
                 raise
         return True
