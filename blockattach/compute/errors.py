@@ -12,11 +12,12 @@
     │   ├── ServerStateConflict      the server's state does not allow the action
     │   └── AgentTooOld              the agent of the host does not support the request
     ├── StorageUnavailable           block storage failed with unknown outcome (uncertain)
-    └── HostError
+    └── HostError                    operation failed on the host with unknown outcome
         ├── HostRefused              nothing has changed on the host
-        ├── HostDefect               a programming error, which a retry would meet again
-        └── DeviceBusy               the guest does not release a disk, which stays
+        ├── HostDefect               programming error, a retry would fail in the same way
+        └── DeviceBusy               the guest does not release a disk, which stays attached
 """
+# Handlers and acts catch the errors of the platform through this module as well.
 from blockattach.platform.errors import *  # noqa: F403
 from blockattach.platform.errors import BlockattachError
 from blockattach.platform.errors import Conflict
@@ -65,7 +66,7 @@ class AgentTooOld(Conflict):
 
 
 class ActTakenOver(Conflict):
-    """Act taken over by another process, because its former process did not renew the lease."""
+    """Act taken over by another process after its former process failed to renew the lease."""
 
     code = 'server.act_taken_over'
     text = 'Action %(act_id)s was taken over by another process'
@@ -97,7 +98,7 @@ class HostRefused(HostError):
 
 
 class HostDefect(HostError):
-    """Programming error on the host, on which a retry fails in the same way."""
+    """Programming error on the host. A retry would fail in the same way."""
 
     code = 'host.defect'
     text = ('Operation %(act)s on the host failed with an internal error (%(error)s). See the log '
@@ -105,7 +106,7 @@ class HostDefect(HostError):
 
 
 class DeviceBusy(HostError):
-    """Disk that its guest does not release. It stays attached."""
+    """Detach rejected because the guest does not release the disk, which stays attached."""
 
     code = 'host.device_busy'
     text = ('Cannot detach volume %(volume_id)s from server %(server_id)s: the guest is using the '

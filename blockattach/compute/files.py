@@ -6,18 +6,19 @@ from typing import Any
 
 
 def write(path: str, value: Any) -> None:
-    """Replace a file atomically. After a power failure it has the old or the new content."""
+    """Replace a file atomically. After a power failure the file has the old or the new content."""
     made = f'{path}.new'
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, 'w', encoding='utf-8') as file:
         json.dump(value, file)
         file.flush()
+        # Synced before the rename, or a power failure could leave a truncated file.
         os.fsync(file.fileno())
     os.replace(made, path)
 
 
 def read(path: str) -> Any:
-    """Return the content of a file, or None if the file does not exist."""
+    """Return the parsed content of a file, or None if the file does not exist."""
     try:
         with open(path, encoding='utf-8') as file:
             return json.load(file)

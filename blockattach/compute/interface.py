@@ -31,6 +31,7 @@ class AgentInterface(contract.Interface):
     disk contains a password.
     """
 
+    # Calls that wait for a guest, a copy or a migration have the long timeout.
     TOPIC = 'compute'
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
@@ -77,7 +78,10 @@ class AgentInterface(contract.Interface):
     @abc.abstractmethod
     def resize(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
                size_gb: int) -> None:
-        """Make the new size of a volume visible to a server."""
+        """Make the new size of a volume visible to a server.
+
+        :param size_gb: new size in GiB
+        """
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
@@ -121,7 +125,7 @@ class AgentInterface(contract.Interface):
 
         Operations under older leases on the server have ended before the method runs.
 
-        :raises ActTakenOver: if a newer lease on the server was used before
+        :raises ActTakenOver: a newer lease on the server was used before
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
@@ -136,7 +140,7 @@ class AgentInterface(contract.Interface):
 
 
 class ConductorInterface(contract.Interface):
-    """Compute API. All compute API processes are equivalent."""
+    """Interface of the compute API. All compute API processes are equivalent."""
 
     TOPIC = 'compute-conductor'
 
@@ -147,6 +151,8 @@ class ConductorInterface(contract.Interface):
         """Report that an agent is up, its `AgentInterface` version, and its servers.
 
         A lost report has no effect beyond the delay until the next report.
+
+        :param servers: power state by server ID
         """
 
 
@@ -158,7 +164,7 @@ class Agents:
         self._clients: dict[str, AgentInterface] = {}
 
     def on(self, host: str) -> AgentInterface:
-        """Return the client of a host's agent. Whether the agent is up shows only in a call."""
+        """Return the client of a host's agent, without checking that the agent is up."""
         client = self._clients.get(host)
         if client is None:
             client = calling.stub(AgentInterface, self._bus.client(AgentInterface, host))

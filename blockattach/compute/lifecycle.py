@@ -1,8 +1,8 @@
 """Table of the acts on servers, and the status that clients see.
 
 States are Nova's. ``vm_state`` is the stable state of a server, and ``task_state`` is the act in
-progress. Only one act is in progress at a time, except that several volumes may be attached and
-detached at once.
+progress. A server has only one act in progress, except that several volumes may be attached and
+detached at the same time.
 """
 import enum
 from collections.abc import Collection
@@ -56,6 +56,7 @@ class Verb(NamedTuple):
     shares: bool = False
 
 
+# Acts that replace or define the guest are allowed in ERROR, because they repair the server.
 VERBS: Mapping[str, Verb] = {
     'build': Verb(frozenset((_V.BUILDING,)), 'spawning', 'create', 'create', _V.ACTIVE),
     'start': Verb(_OFF, 'powering-on', 'power_on', 'start', _V.ACTIVE, finishes=True),
@@ -83,6 +84,7 @@ VERBS: Mapping[str, Verb] = {
     'live_migrate': Verb(_RUNS, 'migrating', 'live_migration', 'live-migration'),
     'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'evacuate', 'evacuate', _V.ACTIVE,
                      finishes=True),
+    # Deleting waits, because the act in progress may be creating an attachment.
     'delete': Verb(_ANY, 'deleting', 'delete', 'delete', _V.DELETED, finishes=True, waits=True),
 }
 """Types of all acts, by name."""
@@ -104,7 +106,10 @@ def status(vm_state: VmState, task_state: str | None) -> str:
 
 
 def action(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the action name of an act. A resize without a new flavor is a migration."""
+    """Return the name of an act in instance actions.
+
+    A resize without a new flavor is a migration.
+    """
     if name == 'resize' and 'flavor' not in arguments:
         return 'migrate'
     return VERBS[name].action

@@ -32,7 +32,6 @@ class BlockDevicePayload(serializing.BlockattachObject):
 
     @classmethod
     def from_record(cls, device: records.BlockDevice) -> Self:
-        """Return the payload of a volume of a server."""
         return cls.of(device, device_name=device.device, attach_mode=device.mode.value)
 
 
@@ -60,7 +59,6 @@ class ServerActPayload(serializing.BlockattachObject):
     @classmethod
     def from_record(cls, server: records.Server, devices: Iterable[records.BlockDevice],
                     fault: str | None) -> Self:
-        """Return the payload of a server."""
         return cls.of(
             server, uuid=server.id, tenant_id=server.project_id, display_name=server.name,
             state=server.vm_state.value, fault=fault,
@@ -70,7 +68,7 @@ class ServerActPayload(serializing.BlockattachObject):
 class ServerNotifications:
     """Sender of ``instance.*`` notifications, emitted after the change has been stored.
 
-    It never raises and never blocks.
+    Emitting never raises and never blocks.
     """
 
     def __init__(self, notifier: notifications.Notifications) -> None:
@@ -78,13 +76,13 @@ class ServerNotifications:
 
     @property
     def enabled(self) -> bool:
-        """True if notifications are sent; only then their content has to be loaded."""
+        """True if notifications are sent. Callers load the content only in this case."""
         return self._notifier.enabled
 
     def acted(self, caller: context.RequestContext, verb: str, phase: str,
               server: records.Server, devices: Iterable[records.BlockDevice],
               fault: str | None = None) -> None:
-        """Notify of a phase of an act on a server.
+        """Emit the notification of a phase of an act on a server.
 
         :param devices: volumes of the server
         :param fault: reason of the failure, or None

@@ -30,6 +30,7 @@ def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevi
                     f'The agent of host {only_host} is down or too old.' if only_host
                     else 'No suitable agent is up.')))
         chosen.append(min(fit, key=lambda host: (busy[host], host)))
+        # The servers of one request are not stored yet.
         busy[chosen[-1]] += 1
     return chosen
 

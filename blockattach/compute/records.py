@@ -10,7 +10,7 @@ from blockattach.storage.domain import connection
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """Size of a server. ``memory_mb`` is in MiB and ``disk_gb`` in GiB."""
+    """Resources of a server. ``memory_mb`` is in MiB and ``disk_gb`` in GiB."""
 
     id: str
     name: str
@@ -21,7 +21,7 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Server:
-    """Server.
+    """Server of a project.
 
     :ivar host: current host, or None before it is chosen and after an offload
     :ivar flavor: flavor as configured when the server got it
@@ -55,7 +55,7 @@ class Server:
 
     @property
     def status(self) -> str:
-        """Status as clients see it."""
+        """Status that clients see, derived from ``vm_state`` and ``task_state``."""
         return lifecycle.status(self.vm_state, self.task_state)
 
 
@@ -112,8 +112,9 @@ class Action:
     """Instance action: the history entry of an act, kept after its end.
 
     :ivar number: position in the history
-    :ivar host: host of the server at the begin, and after the end the host where the act left it
-    :ivar updated_at: time of the begin or the end
+    :ivar host: host of the server at the start, and after the end the host where the act left
+        the server
+    :ivar updated_at: time of the start, or of the end once there is one
     :ivar finished_at: time of the end, or None while in progress
     :ivar fault: reason of the failure, or None
     """
@@ -134,7 +135,7 @@ class Action:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
-    """Agent that has reported.
+    """Agent of a host, as last reported.
 
     :ivar version: version of the agent interface
     :ivar up: True if the last report is recent

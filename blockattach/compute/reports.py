@@ -1,7 +1,7 @@
 """Comparison of agent reports with the database.
 
-It finds servers on a wrong host or deleted, guests that stopped by themselves, and disks that
-were detached while an agent was down.
+The comparison finds servers that are deleted or on a wrong host, guests that stopped by
+themselves, and disks whose volumes were released while an agent was down.
 """
 import contextlib
 import logging
@@ -30,7 +30,7 @@ _END_SECONDS = 60.0
 
 
 class Reports:
-    """Comparison of agent reports with the database."""
+    """Consumer of agent reports, which repairs differences from the database."""
 
     def __init__(self, rows: store.Store, agents: interface.Agents, executor: futures.Executor,
                  clock: clocks.Clock,
@@ -63,6 +63,7 @@ class Reports:
                 self._begin_to_end(ctxt, host, version, server_id)
                 continue
             if returned:
+                # Kept until the disks are compared, because only one report has ``returned`` set.
                 self._returned.add((host, server_id))
             if power == base.Power.STOPPED:
                 self._executor.submit(self._compare_power, ctxt, host, server_id)
@@ -132,7 +133,7 @@ class Reports:
     def _compare_disks(self, host: str, server_id: str) -> None:
         """Detach disks of a server that are not in the database, unless an act is in progress.
 
-        An act in progress may not know yet that the agent has returned.
+        An act in progress may have begun while the agent was down.
         """
         if self._store.is_at_work(server_id):
             return

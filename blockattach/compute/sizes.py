@@ -1,4 +1,4 @@
-"""Notifying guests of the new sizes of their volumes."""
+"""Notification of guests about the new sizes of their volumes."""
 import collections
 import logging
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Sizes:
 
     def _show(self, caller: context.RequestContext, host: str,
               events: Sequence[tuple[str, str]]) -> None:
-        """Notify the agent of a host of each event, until the agent is unreachable."""
+        """Notify the guests of one host through its agent, unless the agent is unreachable."""
         # The service that sends an event may not be able to see the volume.
         reader = context.admin_context(global_request_id=caller.global_id)
         sizes: dict[str, int] = {}
@@ -59,6 +59,7 @@ class Sizes:
                 self._tools.agents.on(host).resize(caller, server_id, volume_id,
                                                    sizes[volume_id])
             except errors.ServiceUnreachable as exc:
+                # Each further call would wait for its own timeout.
                 LOG.warning('Skipping new volume sizes, agent unreachable%s',
                             log.fields(host=host, reason=exc))
                 return

@@ -1,8 +1,8 @@
 """Client of block storage, over HTTP or the message bus.
 
 With Keystone, requests carry the token of the caller and, as a service token, that of the
-service account. After the caller's token is gone, the account makes the requests. With HTTP
-basic authentication the account makes all requests.
+service account. Tokens are not stored, so an act that is taken over uses the account alone. With
+HTTP basic authentication the account makes all requests.
 """
 import contextlib
 import dataclasses
@@ -35,12 +35,14 @@ _MICROVERSION = '3.54'
 """First microversion that accepts a mode when an attachment is created."""
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
 _COMPLETED = 'attached'
+# As in Cinder, a volume can be attached while an image is downloaded to it. Block storage makes
+# the final decision.
 _IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloading')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Volume:
-    """Volume, as far as the compute service uses it."""
+    """Fields of a volume that the compute service uses."""
 
     id: str
     name: str | None
@@ -70,7 +72,10 @@ class Attachment:
 
 
 class Forbidden(errors.NotAuthorized):
-    """Rejection by policy of a caller whose token is valid."""
+    """Rejection by policy of a caller whose token is valid.
+
+    The account, which has more rights than the caller, must not repeat the request.
+    """
 
 
 class Attachments(Protocol):
@@ -176,9 +181,9 @@ class _Http:
             microversion_service_type='volume', **sent)
 
     def _as_service(self, user: plugin.BaseAuthPlugin) -> plugin.BaseAuthPlugin:
-        """Add the service token of the account.
+        """Return an auth plugin that adds the service token of the account.
 
-        Block storage requires it to detach a volume that a server uses.
+        Block storage requires the service token to detach a volume that a server uses.
         """
         if not self._settings.has_account:
             return user
@@ -187,7 +192,7 @@ class _Http:
     def _token(self, caller: context.RequestContext) -> str | None:
         """Return the token of a caller, or None if the account makes the request.
 
-        Without Keystone, the token is the claimed user and project id.
+        Without Keystone, the token names a user and a project, which nobody verifies.
         """
         if self._settings.is_basic:
             return None
@@ -200,15 +205,14 @@ class HttpVolumes(_Http):
     """`Volumes` over HTTP."""
 
     def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
-        """See `Volumes.get`. Check the project, because the account may see all volumes."""
         found = _part(self.ask(caller, 'GET', f'/volumes/{volume_id}'), 'volume')
+        # With HTTP basic authentication, block storage checks the project of the account only.
         if not caller.is_admin and found.get(_PROJECT) != caller.project_id:
             raise errors.NotFound(f'Volume {volume_id} could not be found.')
         return Volume(found['id'], found['name'], found['status'], found['size'],
                       bool(found['multiattach']), bool(found['attachments']))
 
     def delete(self, caller: context.RequestContext, volume_id: str) -> None:
-        """See `Volumes.delete`."""
         self.ask(caller, 'DELETE', f'/volumes/{volume_id}', also=(404,))
 
 
@@ -217,40 +221,34 @@ class HttpAttachments(_Http):
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
                connector: Mapping[str, Any] | None, key: str) -> Attachment:
-        """See `Attachments.create`."""
         return _attachment(self.ask(caller, 'POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': server_id, 'mode': mode,
             'connector': connector}}, headers={'Idempotency-Key': key}))
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
-        """See `Attachments.update`."""
         return _attachment(self.ask(caller, 'PUT', f'/attachments/{attachment_id}', {
             'attachment': {'connector': connector}}))
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """See `Attachments.complete`."""
         self.ask(caller, 'POST', f'/attachments/{attachment_id}/action', {'os-complete': None})
 
     def complete_all(self, caller: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
-        """See `Attachments.complete_all`. One request is sent for each attachment."""
+        # The HTTP API completes one attachment per request.
         return _each(self, caller, attachment_ids)
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
-        """See `Attachments.get`."""
         return _attachment(self.ask(caller, 'GET', f'/attachments/{attachment_id}'))
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """See `Attachments.of_server`."""
         query = parse.urlencode({'instance_id': server_id, 'all_tenants': '1',
                                  **({'volume_id': volume_id} if volume_id else {})})
         return [one['id'] for one in _part(self.ask(
             caller, 'GET', f'/attachments?{query}'), 'attachments')]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """See `Attachments.delete`."""
         self.ask(caller, 'DELETE', f'/attachments/{attachment_id}', also=(404,))
 
 
@@ -262,7 +260,6 @@ class BusAttachments:
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
                connector: Mapping[str, Any] | None, key: str) -> Attachment:
-        """See `Attachments.create`."""
         with _translated():
             found = self._client.create(_service(caller), volume_id, server_id, connector, mode,
                                         key)
@@ -270,23 +267,18 @@ class BusAttachments:
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
-        """See `Attachments.update`."""
         with _translated():
             found = self._client.update(_service(caller), attachment_id, connector)
         return _carried(found)
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """See `Attachments.complete`."""
         with _translated():
             self._client.complete(_service(caller), attachment_id)
 
     def complete_all(self, caller: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
-        """See `Attachments.complete_all`.
-
-        An older release of block storage gets one request for each attachment.
-        """
         if len(attachment_ids) > 1:
+            # Raised by a release of block storage that does not support the call.
             with contextlib.suppress(errors.ConfigurationError):
                 return {attachment_id: errors.StorageUnavailable(reason=text)
                         for attachment_id, text in self._client.complete_all(
@@ -294,21 +286,18 @@ class BusAttachments:
         return _each(self, caller, attachment_ids)
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
-        """See `Attachments.get`."""
         with _translated():
             found = self._client.get(_service(caller), attachment_id)
         return _carried(found)
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """See `Attachments.of_server`."""
         with _translated():
             return [one.id for one in self._client.list(
                 _service(caller), {'instance_uuid': server_id,
                                    **({'volume_id': volume_id} if volume_id else {})}, True)]
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """See `Attachments.delete`."""
         with contextlib.suppress(errors.NotFound), _translated():
             self._client.delete(_service(caller), attachment_id)
 
@@ -329,7 +318,7 @@ def _each(attachments: Attachments, caller: context.RequestContext,
 def check_usable(volume: Volume) -> None:
     """Check that a volume can be attached.
 
-    :raises ServerRequestInvalid: the status of the volume does not allow it
+    :raises ServerRequestInvalid: the status of the volume does not allow another attachment
     """
     if volume.status not in _IN_USE or (volume.attached and not volume.multiattach):
         raise errors.ServerRequestInvalid(reason=(
@@ -338,7 +327,7 @@ def check_usable(volume: Volume) -> None:
 
 
 def _service(caller: context.RequestContext) -> context.RequestContext:
-    """Return the context of the caller for the attachments interface."""
+    # The interface rejects callers without the service role, which this function adds.
     return attachments_rpc.caller(caller.project_id or '', caller.user_id or '',
                                   tuple(caller.roles or ()), request_id=caller.request_id)
 
@@ -374,6 +363,7 @@ def _part(body: Mapping[str, Any], name: str) -> Any:
 
 
 def _message(reply: requests.Response) -> str:
+    # The key of an error differs by status, such as ``itemNotFound`` or ``badRequest``.
     for inner in identity.body_of(reply).values():
         if isinstance(inner, dict) and 'message' in inner:
             return str(inner['message'])
@@ -388,6 +378,7 @@ def _error(status: int, message: str) -> errors.BlockattachError:
         return Forbidden(message)
     if status == 401:
         return errors.NotAuthorized(message)
+    # A conflict is temporary, for example with a process that works on the same attachment.
     if status < 500 and status != 409:
         return errors.ServerRequestInvalid(reason=message)
     LOG.warning('Block storage request failed%s', log.fields(code=status, reason=message))
