@@ -22,13 +22,15 @@ from blockattach.platform.rpc import contract
 LOG = logging.getLogger(__name__)
 
 _FIRST = 1
+# `spawn_all` has a lease for each server.
 _FENCED = frozenset(contract.methods(interface.AgentInterface)) - {'fenced', 'spawn_all'}
 
 
 class Fence:
     """Newest lease on each server under which one agent was called.
 
-    It fences processes that hung, so that they cannot change a server after others took over.
+    A process that hung cannot change a server after another process has taken its act over.
+
     The leases on a server have numbers, its generations. An exclusive act gets the next
     generation, and so does each act that a process takes over. Acts that share a server have the
     same generation. When one of them is taken over, the others continue under the new one.
@@ -54,7 +56,8 @@ class Fence:
             if generation < newest:
                 raise errors.ActTakenOver(
                     f'lease {generation} on server {server_id} was superseded by lease {newest}')
-            # No lease is older than the first, so it needs no record.
+            # Stored before the call runs, because late calls may follow a restart of the agent.
+            # No lease is older than the first, which needs no record.
             if generation > self._kept.get(server_id, _FIRST):
                 self._keep({**self._kept, server_id: generation})
             self._newest[server_id] = generation
@@ -64,6 +67,7 @@ class Fence:
 
         The lease stays in memory until the process ends.
         """
+        # The file would otherwise grow with each deleted server.
         with self._guard:
             if server_id in self._kept:
                 self._keep({one: generation for one, generation in self._kept.items()
@@ -93,29 +97,24 @@ class AgentEndpoint(interface.AgentInterface):
         self._guard = threading.Lock()
 
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
-        """Return the connector properties of the host for a server."""
         with _foreseen('connector', server_id):
             return self._host.connector(server_id)
 
     def spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Create and start a server."""
         with self._acting('spawn', guest['server_id']):
             self._host.spawn(interface.guest_of(guest))
 
     def define(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Create a server in the stopped state."""
         with self._acting('define', guest['server_id']):
             self._host.define(interface.guest_of(guest))
 
     def connectors(self, ctxt: context.RequestContext,
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the connector properties of the host for each server, by server id."""
         return {server_id: self.connector(ctxt, server_id) for server_id in server_ids}
 
     def spawn_all(self, ctxt: context.RequestContext,
                   guests: Sequence[Mapping[str, Any]],
                   generations: Mapping[str, int]) -> Mapping[str, str]:
-        """Create and start several servers in parallel. Return the error texts by server id."""
         spawned = {guest['server_id']: self._executor.submit(
             self._spawn, ctxt, guest, generations[guest['server_id']]) for guest in guests}
         failed = {}
@@ -128,7 +127,7 @@ class AgentEndpoint(interface.AgentInterface):
 
     def _spawn(self, ctxt: context.RequestContext, guest: Mapping[str, Any],
                generation: int) -> None:
-        """Run `spawn` on a worker thread, with the request context stored for its log lines."""
+        # Log lines of this worker thread have the request id of the stored context.
         ctxt.update_store()
         self.fenced(ctxt, guest['server_id'], generation, 'spawn', [guest])
 
@@ -147,22 +146,18 @@ class AgentEndpoint(interface.AgentInterface):
             return getattr(self, name)(ctxt, *arguments)
 
     def start(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Start a stopped server."""
         with self._acting('start', guest['server_id']):
             self._host.start(interface.guest_of(guest))
 
     def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop a server."""
         with self._acting('stop', server_id):
             self._host.stop(server_id)
 
     def reboot(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Stop and start a server."""
         with self._acting('reboot', guest['server_id']):
             self._host.reboot(interface.guest_of(guest))
 
     def destroy(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop a server, disconnect its disks and delete it."""
         with self._noted_as_ending(server_id), self._acting('destroy', server_id):
             self._host.destroy(server_id)
             self._fence.forget(server_id)
@@ -186,60 +181,53 @@ class AgentEndpoint(interface.AgentInterface):
         finally:
             with self._guard:
                 self._ending[server_id] -= 1
-                # Calls still pending are counted.
+                # Unary plus drops the servers without pending calls.
                 self._ending = +self._ending
 
     def plug(self, ctxt: context.RequestContext, server_id: str, disk: Mapping[str, Any]) -> None:
-        """Connect a disk and attach it to a server."""
         with self._acting('plug', server_id, disk['volume_id']):
             self._host.plug(server_id, interface.disk_of(disk))
 
     def unplug(self, ctxt: context.RequestContext, server_id: str, volume_id: str) -> None:
-        """Detach a disk from a server and disconnect it."""
         with self._acting('unplug', server_id, volume_id):
             self._host.unplug(server_id, volume_id)
 
     def resize(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
                size_gb: int) -> None:
-        """Make the new size of a disk visible to a server."""
         with self._acting('resize', server_id, volume_id):
             self._host.resize(server_id, volume_id, size_gb)
 
     def swap(self, ctxt: context.RequestContext, server_id: str, volume_id: str,
              disk: Mapping[str, Any]) -> None:
-        """Copy a disk to another disk, which replaces it."""
         with self._acting('swap', server_id, volume_id):
             self._host.swap(server_id, volume_id, interface.disk_of(disk))
 
     def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
-        """Prepare to receive a server from another host, and return the address."""
         with self._acting('receive', guest['server_id']):
             return self._host.receive(interface.guest_of(guest))
 
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
-        """Live-migrate a server to the address of the receiving host."""
         with self._acting('send', server_id):
             self._host.send(server_id, address)
             self._fence.forget(server_id)
 
     def servers(self, ctxt: context.RequestContext) -> Mapping[str, str]:
-        """Return the power state of each server on the host, by server id."""
         with _foreseen('servers'):
             return {server_id: power.value for server_id, power in self._host.servers().items()}
 
     def disks(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, str]:
-        """Return the access mode of each volume of a server, by volume id."""
         with _foreseen('disks', server_id):
             return {volume_id: mode.value
                     for volume_id, mode in self._host.disks(server_id).items()}
 
     def _lock(self, server_id: str) -> threading.RLock:
         with self._guard:
+            # Reentrant, because `fenced` holds the lock around a method that locks again.
             return self._locks.setdefault(server_id, threading.RLock())
 
     @contextlib.contextmanager
     def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
-        """Run one call on a server. `_foreseen` translates its errors."""
+        """Serialize a call on a server, translate its errors, and log its success."""
         with self._lock(server_id), _foreseen(act, server_id, volume_id):
             yield
         log.step(LOG, 'Server operation completed on host', server_id=server_id,
@@ -249,9 +237,9 @@ class AgentEndpoint(interface.AgentInterface):
 @contextlib.contextmanager
 def _foreseen(act: str, server_id: str | None = None,
               volume_id: str | None = None) -> Iterator[None]:
-    """Translate unexpected errors of the host. The caller retries uncertain ones.
+    """Translate unexpected errors of the host. The caller retries uncertain errors.
 
-    :raises HostDefect: a programming error, which a retry would meet again
+    :raises HostDefect: a programming error; a retry would fail in the same way
     :raises HostError: any other error; the call may have taken effect
     """
     try:

@@ -2,7 +2,7 @@
 
 An act is a database row. Its undoable steps are a TaskFlow flow: if a step fails, the flow
 reverts it and the steps before it. An act that can be neither undone nor finished now keeps its
-row, and the next look of any compute API takes it over.
+row, and `Conductor.look` of any compute API takes the act over.
 """
 import collections
 import dataclasses
@@ -46,13 +46,13 @@ Plans = Mapping[str, Callable[[work.Work], work.Plan]]
 
 
 class Conductor(interface.ConductorInterface):
-    """Conductor of one compute API process."""
+    """Executor of the acts of one compute API process."""
 
     def __init__(self, tools: work.Tools, plans: Plans, executor: futures.Executor, owner: str,
                  lease_seconds: float, notifications: notices.ServerNotifications) -> None:
         """
         :param plans: function that returns the plan of an act, by verb
-        :param owner: name of this process instance
+        :param owner: unique name of this process instance
         :param lease_seconds: time after which an act that is not renewed is taken over by others
         """
         self._tools = tools
@@ -134,6 +134,7 @@ class Conductor(interface.ConductorInterface):
         try:
             self._reserve(act, caller, device)
         except errors.ActTakenOver:
+            # The process that has the act undoes or finishes it.
             raise
         except errors.BlockattachError as exc:
             if not exc.final:
@@ -146,6 +147,7 @@ class Conductor(interface.ConductorInterface):
 
     def _reserve(self, act: records.Act, caller: context.RequestContext,
                  device: records.BlockDevice) -> None:
+        # Reserving runs in the thread of the request, so `_submitted` does not register the lease.
         self._under_way.add(act.lease)
         try:
             work.Work(self._tools, act, caller).reserve(device)
@@ -181,6 +183,7 @@ class Conductor(interface.ConductorInterface):
         An act that a thread left because the database was unreachable is not renewed, and is
         taken over once its lease has expired.
         """
+        # Other threads change the set meanwhile.
         self._tools.store.renew(self._under_way.copy(), self._lease_seconds)
 
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
@@ -196,6 +199,7 @@ class Conductor(interface.ConductorInterface):
     def _submitted(self, acts: Iterable[records.Act], go_on: Callable[..., None],
                    *arguments: Any) -> 'futures.Future[None]':
         leases = {act.lease for act in acts}
+        # Registered before a thread is free, because the lease of a waiting act must not expire.
         self._under_way |= leases
         begun = self._executor.submit(go_on, *arguments)
         begun.add_done_callback(lambda _done: self._under_way.difference_update(leases))
@@ -206,7 +210,7 @@ class Conductor(interface.ConductorInterface):
         self._guarded(act, caller, self._do)
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Continue an interrupted act: finish it after its point of no return, else undo it."""
+        """Finish an interrupted act if it has passed its point of no return, otherwise undo it."""
         def go_on(execution: work.Work, plan: work.Plan) -> None:
             execution.fence()
             (self._finish if act.finishing else self._undo)(execution, plan)
@@ -214,10 +218,10 @@ class Conductor(interface.ConductorInterface):
 
     def _guarded(self, act: records.Act, caller: context.RequestContext,
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
-        """Run an act, and give up its lease for a later retry if an error does not end the act."""
+        """Run an act. If an error does not end the act, give up the lease for a later retry."""
         execution = work.Work(self._tools, act, caller)
         if lifecycle.VERBS[act.verb].waits and self._tools.store.waits(act):
-            # The act that it waits for resumes it on ending.
+            # The end of the other act resumes this one, see `_end`.
             self._tools.store.leave(act)
             return
         try:
@@ -228,7 +232,8 @@ class Conductor(interface.ConductorInterface):
         except errors.ActTakenOver as exc:
             LOG.warning('Server action taken over by another process%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
-            # An agent alone may reject the lease if acts sharing the server were taken over.
+            # The lease is still held if only an agent rejected it, because acts that share the
+            # server were taken over.
             self._tools.store.leave(act)
         except Exception as exc:
             if not self._is_given_up(execution, exc):
@@ -259,6 +264,7 @@ class Conductor(interface.ConductorInterface):
         executions = [work.Work(self._tools, act, caller) for act in acts]
         for execution in executions:
             self._notify(execution, notices.START)
+        # No flow, which would undo all servers if one fails.
         failed = work.put_all(executions, host)
         built = [execution for execution in executions if execution.act.server_id not in failed]
         if built:
@@ -295,7 +301,7 @@ class Conductor(interface.ConductorInterface):
             except Exception as exc:
                 if not _is_refused(execution, exc):
                     raise
-                # Undo the remaining steps all the same.
+                # The other steps have resources of their own to release.
                 reason = _reason(execution.act, exc)
                 failed = {**plan.failed, 'vm_state': _V.ERROR.value}
         if failed is not plan.failed:
@@ -309,11 +315,13 @@ class Conductor(interface.ConductorInterface):
         except Exception as exc:
             if plan.refused is None or not _is_refused(execution, exc):
                 raise
+            # `refused` sets the status of the server, so `_end` sets none.
             plan.refused(exc)
             connections.release_unused(execution)
             self._end([execution], {}, _reason(execution.act, exc))
             return
         if lifecycle.VERBS[execution.act.verb].becomes is _V.DELETED:
+            # Notified first, because the notification reads the rows of the server.
             self._notify(execution, notices.END)
             self._tools.store.remove(execution.act)
             log.step(LOG, 'Server deleted', server_id=execution.act.server_id)
@@ -349,6 +357,7 @@ class Conductor(interface.ConductorInterface):
             else:
                 LOG.warning('Failed to complete server action%s', log.fields(
                     server_id=act.server_id, work=act.verb, reason=fault))
+        # The waiting act has no lease (`_guarded`), so it can be taken over at once.
         if others_wait:
             self.look()
 
@@ -386,7 +395,6 @@ def _fenced(execution: work.Work, plan: work.Plan) -> work.Plan:
 
 
 def _is_defect(exc: BaseException) -> bool:
-    """Return True if the error shows a programming error, here or on a host."""
     return errors.is_defect(exc) or isinstance(exc, errors.HostDefect)
 
 
@@ -410,6 +418,7 @@ def _is_refused(execution: work.Work, exc: Exception) -> bool:
         # The next attempt is made without the caller's token, which may have expired.
         return execution.caller.auth_token is None
     if isinstance(exc, errors.ServiceUnreachable):
+        # Waiting for an agent that is down would keep the server from being evacuated.
         return not execution.is_up(execution.last_host)
     return isinstance(exc, _REFUSALS)
 
@@ -463,11 +472,13 @@ def _reverting(step: work.Step, gone: list[work.WentOn]) -> Callable[..., None]:
 
 def _draft(caller: context.RequestContext, verb: str,
            arguments: Mapping[str, Any]) -> records.Act:
+    # Without the token, which would be a secret in the database and expires.
     kept = {'project_id': caller.project_id, 'user_id': caller.user_id,
             'roles': list(caller.roles or ()), 'request_id': caller.request_id}
+    # The store assigns the ids and the lease.
     return records.Act('', '', verb, arguments, kept, lifecycle.VERBS[verb].finishes)
 
 
 def _caller(act: records.Act) -> context.RequestContext:
-    """Return the request context of the caller of an act. The token was not stored."""
+    """Return the request context of the caller of an act, without a token."""
     return context.RequestContext(overwrite=False, **act.caller)

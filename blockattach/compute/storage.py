@@ -327,7 +327,7 @@ def check_usable(volume: Volume) -> None:
 
 
 def _service(caller: context.RequestContext) -> context.RequestContext:
-    # The interface rejects callers without the service role, which this function adds.
+    # Adds the service role, without which the interface rejects the request.
     return attachments_rpc.caller(caller.project_id or '', caller.user_id or '',
                                   tuple(caller.roles or ()), request_id=caller.request_id)
 
@@ -378,7 +378,7 @@ def _error(status: int, message: str) -> errors.BlockattachError:
         return Forbidden(message)
     if status == 401:
         return errors.NotAuthorized(message)
-    # A conflict is temporary, for example with a process that works on the same attachment.
+    # A conflict may be temporary, for example while another process works on the attachment.
     if status < 500 and status != 409:
         return errors.ServerRequestInvalid(reason=message)
     LOG.warning('Block storage request failed%s', log.fields(code=status, reason=message))

@@ -1,4 +1,4 @@
-"""Connecting the volumes of a server to its host, and releasing unused connections."""
+"""Connection of the volumes of a server to its host, and release of unused connections."""
 import contextlib
 import dataclasses
 import logging
@@ -24,7 +24,7 @@ _REFUSED = (errors.NotFound, errors.ServerRequestInvalid)
 class HostConnections:
     """Connections of the volumes of a server to its host.
 
-    A task connects the volumes, runs the guest, and then completes the attachments. Each step can
+    An act connects the volumes, runs the guest, and then completes the attachments. Each step can
     be repeated.
     """
 
@@ -32,6 +32,7 @@ class HostConnections:
         self._item = item
         self._attachments: dict[str, storage.Attachment] = {}
         """Connected attachments by device id."""
+        # False once the host has rejected disks of attachments that were completed before.
         self._trusts_used = True
 
     def run(self, start: Callable[[dict[str, Any]], None]) -> None:
@@ -46,7 +47,7 @@ class HostConnections:
         except errors.HostRefused:
             if not any(one.used for one in self._attachments.values()):
                 raise
-            # A failed task may have completed an attachment for another host.
+            # A failed act may have completed an attachment for another host.
             self._trusts_used = False
             self._attachments.clear()
             self.connect()
@@ -55,7 +56,7 @@ class HostConnections:
     def connect(self) -> None:
         """Connect each volume that the host lacks.
 
-        An attachment that was never completed is connected again, because a failed task may have
+        An attachment that was never completed is connected again, because a failed act may have
         connected it to another host.
 
         :raises HostRefused: the server has no host, or the agent of the host is too old
@@ -94,7 +95,7 @@ class HostConnections:
 
 
 def define_lost(item: work.Work) -> bool:
-    """Define the guest of a server that is off, with its volumes, if an earlier task lost it.
+    """Define the guest of a server that is off, with its volumes, if an earlier act lost it.
 
     :returns: False if the host has the guest, or if the server has no host
     """
@@ -114,6 +115,7 @@ def hold_next(item: work.Work, devices: Iterable[records.BlockDevice] | None = N
     """
     for device in item.devices if devices is None else devices:
         if device.next_attachment_id is None:
+            # An act may replace an attachment twice. The second request needs another key.
             item.create(device, None, f'{device.id}-{device.attachment_id}', 'next_attachment_id')
 
 
@@ -122,7 +124,7 @@ def hold_first(item: work.Work) -> None:
 
     If block storage rejects a reservation, `work.Work.release_next` undoes the others.
     """
-    # A failed task may have left attachments that are connected to another host.
+    # A failed act may have left attachments that are connected to another host.
     item.release_leftovers()
     hold_next(item)
 
@@ -145,16 +147,16 @@ def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
             item.tools.attachments.delete(item.caller, device.attachment_id)
         item.store.change_device(device.id, attachment_id=device.next_attachment_id,
                                  next_attachment_id=None)
-        # A create repeated with the service account makes a second attachment: the names of
-        # requests are remembered per user.
+        # A create repeated with the service account makes a second attachment, because
+        # idempotency keys are per user.
         item.release_unknown(device.volume_id)
 
 
 def release_unused(item: work.Work, every: bool = False) -> None:
-    """Release the unused connections and the second attachments that a failed task left.
+    """Release the unused connections and the second attachments that a failed act left.
 
-    The volumes stay reserved by attachments without a host. Errors of block storage are logged,
-    and the task ends anyway: deleting the server releases everything.
+    The volumes stay reserved by attachments without a host. Errors of block storage are only
+    logged, because deleting the server releases everything.
 
     :param every: also release completed attachments, because the guest has been stopped
     :raises ActTakenOver: see `release_second`
@@ -174,8 +176,8 @@ def release_unused(item: work.Work, every: bool = False) -> None:
 def release_second(item: work.Work) -> None:
     """Delete the second attachment of each device, logging errors of block storage.
 
-    :raises ActTakenOver: another process runs the task or a later one, and the attachments are its
-        own
+    :raises ActTakenOver: another process runs this act or a later one, to which the attachments
+        belong
     """
     item.check_lease()
     for device in item.devices:
@@ -205,9 +207,9 @@ def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachmen
 
 
 def _belongs(item: work.Work, device: records.BlockDevice) -> bool:
-    """Return True if a device belongs to this task alone.
+    """Return True if a device belongs to this act alone.
 
-    Tasks that share a server have one device each.
+    Acts that share a server have one device each.
     """
     return (not lifecycle.VERBS[item.act.verb].shares
             or device.volume_id == item.act.arguments['volume_id'])

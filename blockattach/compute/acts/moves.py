@@ -37,9 +37,9 @@ def _choose(item: work.Work, without: tuple[str | None, ...] = ()) -> None:
 
 
 def live_migrate(item: work.Work) -> work.Plan:
-    """Live-migrate a server, whose volumes are connected on both hosts meanwhile."""
+    """Live-migrate a server. Its volumes are connected on both hosts during the migration."""
     def connect() -> None:
-        # The attachment that a failed task left is connected to another host, or to none.
+        # An attachment that a failed act left is connected to another host, or to none.
         item.release_leftovers()
         connector = item.connector(_destination(item))
         for device in item.devices:
@@ -59,6 +59,7 @@ def live_migrate(item: work.Work) -> work.Plan:
         _arrive(item)
 
     def look() -> None:
+        # The guest may have moved although the answer of `send` was lost.
         if item.noted('address') is not None and _has_moved(item):
             _arrive(item)
             raise work.WentOn
@@ -74,7 +75,8 @@ def live_migrate(item: work.Work) -> work.Plan:
 
 
 def _arrive(item: work.Work) -> None:
-    """Commit the move, with which the next attachment of each volume becomes the current one."""
+    """Commit the move, which makes the next attachment of each volume the current one."""
+    # Noted first, because the commit replaces the host of the server.
     item.note(_SOURCE, item.server.host)
     item.store.commit(item.act, item.act.server_id, item.devices, host=_destination(item))
 
@@ -111,8 +113,9 @@ def _moved_cold(item: work.Work, state: str,
         item.put(host, running=state != _V.STOPPED)
 
     def leave() -> None:
-        # The attachment that a failed task left is connected to another host, or to none.
+        # An attachment that a failed act left is connected to another host, or to none.
         item.release_leftovers()
+        # Noted first, because undoing the step runs the guest again only on a noted source.
         item.note(_SOURCE, item.server.host)
         item.shut_down(item.server.host)
         item.leave(item.server.host)
@@ -120,7 +123,7 @@ def _moved_cold(item: work.Work, state: str,
     def come_back() -> None:
         source = item.noted(_SOURCE)
         if source is not None:
-            # A guest that is still there has its former connections.
+            # A guest that is still there uses connections that have been replaced.
             item.leave(source)
             put_on(source)
 
@@ -194,6 +197,7 @@ def revert_resize(item: work.Work) -> work.Plan:
             item.note(_DESTINATION, before.old_host)
 
     return plan._replace(
+        # The destination is the former host, so the step that chooses a host is replaced.
         undoable=(_with_flavor(item, before.old_flavor),
                   work.Step('choose_host', choose), *plan.undoable[1:]),
         done={'vm_state': state})
@@ -220,7 +224,7 @@ def shelve_offload(item: work.Work) -> work.Plan:
     def leave() -> None:
         host = item.server.host
         if host is not None and item.noted(_LEFT) is None:
-            # Volumes may be unreserved if another process began the task.
+            # Volumes may be unreserved if another process began the act.
             connections.hold_next(item)
             item.note(_LEFT, host)
         item.leave(host)
@@ -263,7 +267,7 @@ def unshelve(item: work.Work) -> work.Plan:
 
     def leave() -> None:
         item.leave(item.noted(_DESTINATION))
-        # A process that lost the task may still connect the old attachments to the destination.
+        # A process that lost the act may still connect the old attachments to the destination.
         connections.hold_anew(item)
         item.complete_all()
 
@@ -272,7 +276,7 @@ def unshelve(item: work.Work) -> work.Plan:
 
 
 def _was_off(item: work.Work) -> bool:
-    """Return True if the server must be stopped after the act too."""
+    # As in Nova, rebuild and evacuate do not start a stopped server.
     return item.server.vm_state is _V.STOPPED
 
 
@@ -281,13 +285,14 @@ def rebuild(item: work.Work) -> work.Plan:
     off = _was_off(item)
 
     def hold() -> None:
+        # Fails before anything is changed if the agent does not answer or is too old.
         item.connector(item.server.host)
         connections.hold_first(item)
 
     def leave() -> None:
         if item.noted(_LEFT) is None:
-            # Ask host and block storage before anything is taken from the server. The volumes may
-            # not all be reserved if another process began the task.
+            # Call the host and block storage before anything is taken from the server. Volumes may
+            # be unreserved if another process began the act.
             item.connector(item.server.host)
             connections.hold_next(item)
             item.shut_down(item.server.host)

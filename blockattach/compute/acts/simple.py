@@ -1,4 +1,4 @@
-"""Acts that do not move a server: build, power, volumes, delete."""
+"""Acts that do not move a server: build, power actions, attaching and detaching, delete."""
 import contextlib
 import datetime
 import logging
@@ -61,7 +61,7 @@ def start(item: work.Work) -> work.Plan:
 def stop(item: work.Work) -> work.Plan:
     """Stop the guest and keep its volumes.
 
-    A guest that an earlier task lost is defined again, stopped.
+    A guest that an earlier act lost is defined again, in the stopped state.
     """
     def do() -> None:
         try:
@@ -72,7 +72,7 @@ def stop(item: work.Work) -> work.Plan:
 
     def release() -> None:
         if item.server.vm_state is _V.ERROR:
-            # A failed task may have left connections that were never completed.
+            # A failed act may have left connections that were never completed.
             connections.release_unused(item)
         else:
             connections.release_second(item)
@@ -130,6 +130,7 @@ def attach(item: work.Work) -> work.Plan:
                 item.agent(host).plug(item.caller, item.act.server_id,
                                       interface.disk_values(disk))
             except errors.HostRefused:
+                # An earlier act lost the guest. Defining it again includes the new volume.
                 if item.server.vm_state is not _V.STOPPED or not connections.define_lost(item):
                     raise
 
@@ -182,7 +183,7 @@ def detach(item: work.Work) -> work.Plan:
 
 
 def swap(item: work.Work) -> work.Plan:
-    """Copy a volume of a server to another volume, which replaces it with the same mode."""
+    """Copy a volume of a server to another volume, which takes its place and access mode."""
     old_id: str = item.act.arguments['volume_id']
     new_id: str = item.act.arguments['new_volume_id']
 
@@ -190,7 +191,7 @@ def swap(item: work.Work) -> work.Plan:
         return item.store.device(item.act.server_id, old_id)
 
     def attach_new() -> None:
-        # An attachment that a failed task left may belong to another volume or another host.
+        # An attachment that a failed act left may belong to another volume or another host.
         item.release_leftovers()
         if item.server.vm_state is _V.STOPPED:
             connections.define_lost(item)
@@ -236,7 +237,7 @@ def swap(item: work.Work) -> work.Plan:
 def delete(item: work.Work) -> work.Plan:
     """Delete a server and release its volumes.
 
-    If the agent of its host is down, the guest is destroyed when the agent returns.
+    If the agent of the host is down, the guest is destroyed when the agent returns.
     """
     def destroy() -> None:
         for host in (item.server.host, item.server.old_host):
@@ -269,7 +270,10 @@ def _there(item: work.Work, volume_id: str) -> records.BlockDevice | None:
 
 
 def leave_if_possible(item: work.Work, host: str | None) -> None:
-    """Destroy the guest on a host, or only detach its volumes if the host rejects that."""
+    """Destroy the guest on a host. Errors of the host are ignored.
+
+    The caller releases the connections of the host, so that a remaining guest loses its volumes.
+    """
     with contextlib.suppress(errors.HostError, errors.ServiceUnreachable):
         item.leave(host)
 
@@ -294,7 +298,7 @@ def stays_if_true(item: work.Work) -> Callable[[Exception], None]:
     """Return the function that handles the rejection of a finishing step.
 
     The server keeps its status if the guest is running or stopped as the status says. Otherwise
-    the task has stopped or started the guest, and the server is set to ERROR.
+    the act has stopped or started the guest, and the server is set to ERROR.
     """
     def refused(reason: Exception) -> None:
         state = item.server.vm_state

@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     :ivar undoable: steps that are undone in reverse order if one of them fails
     :ivar finishing: steps that are repeated until they succeed
     :ivar done: columns of the server to update on success, besides its state
-    :ivar failed: columns of the server to update after all was undone, besides the reason
+    :ivar failed: columns of the server to update after all steps were undone, besides the reason
     :ivar refused: function called with the error when a finishing step is rejected, which ends
         the act; None to retry the act later
     """
@@ -121,12 +121,13 @@ class Work:
     def fence(self) -> None:
         """Invalidate older leases on the hosts of the server.
 
-        Afterwards the hosts ignore calls of the process that held the act before, and their
-        reports stay true. A host whose agent is down is disconnected from the volumes instead.
+        Afterwards the hosts reject calls of the process that held the act before, so their answers
+        stay valid. A host whose agent is down is disconnected from the volumes instead.
         """
         server = self.server
         for host in {server.host, server.old_host} & set(self._fencing):
             if self.is_up(host):
+                # An agent records the lease of any call. This call changes nothing.
                 self.agent(host).servers(self.caller)
 
     def plain_agent(self, host: str | None) -> interface.AgentInterface:
@@ -143,7 +144,6 @@ class Work:
         return self.tools.agents.on(host)
 
     def is_up(self, host: str | None) -> bool:
-        """Return True if the agent of the host is up."""
         return host in {agent.host for agent in self.tools.store.agents() if agent.up}
 
     def create(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
@@ -152,8 +152,8 @@ class Work:
 
         :param kept_as: name of the device column for the attachment id
         :param volume_id: volume to attach, or None for that of the device
-        :raises ActTakenOver: another process has taken the act over. It may not have found the
-            new attachment, which is deleted
+        :raises ActTakenOver: another process has taken the act over. The new attachment, which
+            that process may not have found, is deleted
         """
         attachment = self._make(device, connector, key, volume_id)
         self._keep(device, attachment, kept_as)
@@ -161,6 +161,7 @@ class Work:
 
     def _make(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
               volume_id: str | None = None) -> storage.Attachment:
+        # The key is the same after a restart, so that a repeated request creates nothing.
         return self.tools.attachments.create(
             self.caller, volume_id or device.volume_id, self.act.server_id, device.mode.value,
             connector, f'{self.act.id}-{key}')
@@ -171,12 +172,10 @@ class Work:
             raise exc
 
     def guest(self, disks: Iterable[base.Disk]) -> dict[str, Any]:
-        """Return the RPC mapping of the server with the given disks."""
         return _guest(self.server, disks)
 
     @staticmethod
     def disk(device: records.BlockDevice, info: Mapping[str, Any]) -> base.Disk:
-        """Return the disk of a block device."""
         return base.Disk(device.volume_id, device.device, device.mode, device.shared, info)
 
     def reserve(self, device: records.BlockDevice) -> None:
@@ -202,7 +201,7 @@ class Work:
             self.release_unknown(device.volume_id)
 
     def release_leftovers(self) -> None:
-        """Delete the second attachments that an earlier task left, if any."""
+        """Delete the second attachments that an earlier act left, if any."""
         if any(device.next_attachment_id is not None for device in self.devices):
             self.release_next()
 
@@ -211,7 +210,7 @@ class Work:
 
         :param volume_id: volume of the attachments, or None for all volumes
         :raises ActTakenOver: another process has taken the act over, and may be about to record
-            them
+            the attachments
         """
         found = self.tools.attachments.of_server(self.caller, self.act.server_id, volume_id)
         known = self.known()
@@ -227,7 +226,6 @@ class Work:
                 for attachment_id in (device.attachment_id, device.next_attachment_id)}
 
     def release_all(self) -> None:
-        """Release every volume of the server."""
         for device in self.devices:
             self.release(device)
 
@@ -268,7 +266,7 @@ class Work:
         try:
             found = self.tools.attachments.update(self.caller, device.attachment_id, own)
         except errors.NotFound:
-            # The attachment was deleted by somebody else, but the server still has the volume.
+            # The attachment was deleted by another client, but the server still has the volume.
             return self._make(device, own, f'{device.id}-{device.attachment_id}-anew')
         try:
             self.check_lease()
@@ -287,7 +285,6 @@ class Work:
         self.note_attached(device)
 
     def note_attached(self, device: records.BlockDevice) -> None:
-        """Set the state of a device to ``attached``."""
         if device.state != 'attached':
             self.store.change_device(device.id, state='attached')
 
@@ -296,7 +293,6 @@ class Work:
             self.tools.attachments.complete(self.caller, attachment_id)
 
     def complete_all(self) -> None:
-        """Complete the attachment of every volume."""
         for device in self.devices:
             if device.attachment_id is not None:
                 self.complete(device, device.attachment_id)
@@ -315,12 +311,13 @@ class Work:
         if not running and host in self._fencing:
             agent.define(self.caller, guest)
             return
+        # An older agent cannot define a server without running it.
         agent.spawn(self.caller, guest)
         if not running:
             agent.stop(self.caller, self.act.server_id)
 
     def shut_down(self, host: str | None) -> None:
-        """Shut down the guest on a host, if it is there, so that it flushes its writes."""
+        """Shut down the guest on a host, if the guest is there, so that its writes are flushed."""
         if self.is_up(host):
             with contextlib.suppress(errors.HostRefused):
                 self.agent(host).stop(self.caller, self.act.server_id)
@@ -328,8 +325,8 @@ class Work:
     def leave(self, host: str | None) -> None:
         """Destroy the server on a host whose agent is up.
 
-        An agent that is down destroys it when the agent returns. Until then the host must be
-        disconnected from the volumes.
+        An agent that is down destroys the server when the agent returns. Until then the host must
+        be disconnected from the volumes.
         """
         if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
@@ -463,7 +460,7 @@ def _spawn(items: Mapping[str, Work], host: str | None,
         if len(guests) == 1:
             item.spawn(host, guests[0], running)
             return {}
-        # Any error of a server leads to undoing its act.
+        # The class of the error is lost, and any class leads to undoing the act.
         return {server_id: errors.HostRefused(reason=text)
                 for server_id, text in item.plain_agent(host).spawn_all(
                     item.caller, guests, {one.act.server_id: one.generation

@@ -101,6 +101,7 @@ def _begin_on(services: compute_services.ComputeServices, call: operation.Call, 
     if host is not None and host not in {one.host for one in services.database.agents()}:
         raise errors.ServerRequestInvalid(
             reason=f'Compute host {errors.shortened(host)} could not be found.')
+    # A shelved server that was not offloaded still has a host.
     if host is not None and host == call.target.host and verb != 'unshelve':
         raise errors.ServerRequestInvalid(
             reason=f"The target host {host} can't be the same one.")

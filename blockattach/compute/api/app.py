@@ -28,6 +28,7 @@ def build_app(services: compute_services.ComputeServices, authentication: auth.A
         routes.OPERATIONS, services, policy=services.policy,
         authenticate=authentication.authenticate, negotiate=negotiate,
         public_endpoint=public_endpoint, prefix=versions.PREFIX)
+    # Authentication may fail as well, and must see errors of the handlers as responses.
     layers = (middleware.watch_request(telemetry), *outer, middleware.answer_faults,
               *authentication.layers, middleware.answer_faults)
     return middleware.application(layers, dispatcher)

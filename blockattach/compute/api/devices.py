@@ -62,6 +62,7 @@ def of_mapping(mapping: Sequence[Mapping[str, Any]], call: operation.Call, find:
     """
     found: list[records.BlockDevice] = []
     wanted: list[list[connection.AccessMode]] = []
+    # The root disk first, so that the first free device name is given to the root disk.
     ordered = sorted(mapping, key=lambda one: _index(one) != 0)
     for one in ordered:
         kind = one.get('destination_type') or 'volume'
@@ -81,6 +82,7 @@ def of_mapping(mapping: Sequence[Mapping[str, Any]], call: operation.Call, find:
             raise _invalid(f'failed to get volume {errors.shortened(one["uuid"])}') from None
         check_volume(volume, call, servers)
         wanted.append(modes(one, call, servers))
+        # Already ``attached``, so that building the server does not write the row again.
         found.append(records.BlockDevice(
             id='', server_id='', volume_id=volume.id, mode=wanted[-1][0],
             state='attached', device=device_names.chosen(
@@ -101,7 +103,7 @@ def of_server(devices: Iterable[records.BlockDevice],
 
 def attached(requested: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
              server_id: str, there: Sequence[records.BlockDevice]) -> records.BlockDevice:
-    """Return the block device for a volume to attach. Its name is chosen when it is stored.
+    """Return the block device for a volume to attach. The store chooses the device name.
 
     :param there: block devices of the server
     :raises ServerRequestInvalid: the volume cannot be attached
@@ -131,9 +133,10 @@ def _check_extension(call: operation.Call, name: str) -> None:
 
 
 def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
-    """Check that a volume can be attached to this number of servers.
+    """Check that a volume can be attached.
 
-    :raises ServerRequestInvalid: the volume cannot be attached to them
+    :param servers: number of servers that get the volume
+    :raises ServerRequestInvalid: the volume cannot be attached to that number of servers
     """
     if volume.multiattach and call.version < versions.MULTIATTACH:
         raise errors.ServerRequestInvalid(reason=(

@@ -70,6 +70,7 @@ def _time(call: operation.Call, name: str) -> datetime.datetime | None:
         return None
     try:
         value = datetime.datetime.fromisoformat(text)
+        # The database contains times in UTC without a time zone.
         return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(
             tzinfo=None)
     except (ValueError, OverflowError):

@@ -65,7 +65,7 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def check(items: Items) -> Items:
-    """Return the metadata items if a server may have this many.
+    """Return the metadata items if their number is within the quota.
 
     :raises MetadataLimitExceeded: there are too many items
     """

@@ -23,12 +23,13 @@ LONGEST_NAME = 255
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
-    """Create servers. They are built after the response.
+    """Create servers. The servers are built after the response.
 
     :raises ServerRequestInvalid: a value is invalid; no server is created
     """
     asked: Mapping[str, Any] = call.body['server']
     least, most = int(asked.get('min_count', 1)), int(asked.get('max_count', 1))
+    # As in Nova, max_count defaults to min_count.
     most = max(most, least) if 'max_count' not in asked else most
     if most < least:
         raise errors.ServerRequestInvalid(reason='min_count must be <= max_count')
@@ -88,6 +89,7 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
 def update(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """Update the name or description of a server."""
     asked: Mapping[str, Any] = call.body['server']
+    # The schema of the body allows only ``name`` and ``description``.
     services.database.change(call.target.id, **asked)
     server = services.database.server(call.target.id)
     return {'server': views.changed(_detail(services, call, server), call)}
@@ -95,6 +97,7 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Begin to delete a server, even if another act is in progress."""
+    # A repeated request must not begin a second act, whose notifications would be duplicates.
     if call.target.task_state == lifecycle.VERBS['delete'].task_state:
         return
     services.conductor.begin(call.context, call.target.id, 'delete')
@@ -115,10 +118,12 @@ def _found(services: compute_services.ComputeServices,
     query = call.query
     everyone = call.context.is_admin and query.get('all_tenants', '0') in ('1', 'True', 'true')
     found = services.database.servers(
+        # Not None for a caller without a project, because None means all projects.
         query.get('project_id') if everyone else call.context.project_id or '',
         host=query.get('host') if call.context.is_admin else None,
         reservation_id=query.get('reservation_id'))
     name, status = query.get('name'), query.get('status')
+    # The status is derived from two columns, so the database cannot filter by it.
     kept = [one for one in found
             if (not name or name in one.name) and (not status or one.status == status.upper())]
     marker = query.get('marker')

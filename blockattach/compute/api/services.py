@@ -16,6 +16,7 @@ from blockattach.platform.http import operation
 from blockattach.platform.policy import enforcer
 
 _HIDDEN = '***'
+# IPv6 addresses are only found in brackets, as in the portals of targets.
 _ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', re.IGNORECASE)
 
 
@@ -23,8 +24,7 @@ _ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', r
 class ComputeServices:
     """Dependencies of the handlers.
 
-    Handlers read from the store, begin acts through the conductor and check rights by the
-    policy.
+    Handlers read from the store, begin acts through the conductor, and check the policy.
     """
 
     database: store.Store

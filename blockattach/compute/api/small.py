@@ -56,12 +56,13 @@ def agents(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def _is_ours(event: Mapping[str, Any]) -> bool:
+    # The tag of a volume-extended event is the id of the volume.
     return event['name'] == _EXTENDED and 'tag' in event
 
 
 def external_events(services: compute_services.ComputeServices,
                     call: operation.Call) -> operation.Answer:
-    """Handle volume-extended events. Guests are notified of the new sizes after the response.
+    """Accept volume-extended events. Guests are notified of the new sizes after the response.
 
     Other events are answered with code 400, as in Nova.
     """
@@ -90,7 +91,7 @@ def discover(services: Any, call: operation.Call) -> operation.Answer:
 
 
 def discover_one(services: Any, call: operation.Call) -> operation.Answer:
-    """Show the API version."""
+    """Show the details of the API version."""
     return operation.Answer({'version': {
         **_version(call), 'media-types': [{
             'base': 'application/json',

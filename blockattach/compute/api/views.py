@@ -117,7 +117,7 @@ def _of_host(call: operation.Call, server: records.Server,
 
 
 def _host_id(server: records.Server, host: str | None) -> str:
-    """Return an opaque host id, which differs between projects."""
+    """Return a digest of the host name, which differs between projects as in Nova."""
     if host is None:
         return ''
     return hashlib.sha224(f'{server.project_id}{host}'.encode()).hexdigest()

@@ -33,7 +33,7 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
-    """Attach a volume. It is reserved before the response and connected afterwards.
+    """Attach a volume. The volume is reserved before the response, and connected afterwards.
 
     :raises ServerRequestInvalid: the volume cannot be attached
     :raises AgentTooOld: the volume is read-only, and the agent of the host would permit writes
@@ -96,7 +96,7 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def _swap(services: compute_services.ComputeServices, call: operation.Call,
           server: records.Server, old: records.BlockDevice, requested: Mapping[str, Any]) -> None:
-    """Begin to replace a volume by another one, which gets the same access mode.
+    """Begin to replace a volume with another volume, which gets the same access mode.
 
     :raises ServerRequestInvalid: the new volume is in use, attached to the server or too small,
         or several servers may write to the old volume
@@ -110,6 +110,7 @@ def _swap(services: compute_services.ComputeServices, call: operation.Call,
         raise errors.ServerRequestInvalid(reason=(
             f'Invalid volume: volume {volume.id} is attached. A swap overwrites the new volume, '
             'which must not be in use.'))
+    # The old volume must not change during the copy.
     if services.database.writers(old.volume_id) > 1:
         raise errors.ServerRequestInvalid(reason=(
             f'Invalid volume: volume {old.volume_id} is attached to more than one server with '

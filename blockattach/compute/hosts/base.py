@@ -1,18 +1,18 @@
 """Interface of a host driver, which runs servers and connects their volumes.
 
-Every method is idempotent: a repeated call with the same arguments finds the work done. A driver
-keeps no state in memory that it cannot recover, because an agent may restart at any time while
-its servers keep running. Errors:
+Every method is idempotent. A repeated call with the same arguments succeeds and changes nothing.
+A driver keeps no state in memory that it cannot recover, because an agent may restart at any time
+while its servers keep running. Errors:
 
 ==========================================  =======================================================
 condition                                   raise
 ==========================================  =======================================================
 certainly nothing has changed               `errors.HostRefused`
 the guest does not release a disk in time   `errors.DeviceBusy`; the disk stays attached
-any other failure                           any other exception. The change may have happened; a
-                                            repeat or the inverse method finds out. A programming
-                                            error (`errors.is_defect`) is not repeated and ends
-                                            the act
+any other failure                           any other exception. The change may have happened, so
+                                            the caller repeats the call or calls the inverse
+                                            method. A programming error (`errors.is_defect`) is
+                                            not repeated and ends the act
 ==========================================  =======================================================
 
 `blockattach.conformance.hosts` tests an implementation.
@@ -132,7 +132,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def swap(self, server_id: str, volume_id: str, disk: Disk) -> None:
-        """Copy a disk to another disk, which takes over its place and its device name.
+        """Replace a disk with a copy on another disk, under the same device name.
 
         The old disk is disconnected after the copy.
 

@@ -17,7 +17,7 @@ class Cloud:
 
 
 class FakeHost(base.Host):
-    """Host driver that only records the servers and disks it is given.
+    """Host driver that only records servers and their disks.
 
     :ivar busy: ids of the volumes that no guest releases
     :ivar failing: names of methods that raise `HostRefused`; each entry fails one call
@@ -34,7 +34,7 @@ class FakeHost(base.Host):
         self._guard = threading.Lock()
 
     def check(self) -> None:
-        """Accept the host without any check."""
+        """Accept any host."""
 
     def connector(self, server_id: str) -> dict[str, Any]:
         """Return connector properties with a separate initiator name for each server."""
@@ -57,47 +57,40 @@ class FakeHost(base.Host):
             return self._known(server_id)
 
     def spawn(self, guest: base.Guest) -> None:
-        """Record the server as running."""
         self._fail('spawn')
         with self._guard:
             self._guests.setdefault(guest.server_id, guest)
             self._power[guest.server_id] = base.Power.RUNNING
 
     def define(self, guest: base.Guest) -> None:
-        """Record the server as stopped."""
         self._fail('define')
         with self._guard:
             self._guests.setdefault(guest.server_id, guest)
             self._power.setdefault(guest.server_id, base.Power.STOPPED)
 
     def stop(self, server_id: str) -> None:
-        """Record the server as stopped."""
         self._fail('stop')
         with self._guard:
             self._known(server_id)
             self._power[server_id] = base.Power.STOPPED
 
     def start(self, guest: base.Guest) -> None:
-        """Record the server as running with the given disks."""
         self._fail('start')
         with self._guard:
             self._guests[guest.server_id] = guest
             self._power[guest.server_id] = base.Power.RUNNING
 
     def reboot(self, guest: base.Guest) -> None:
-        """Record the server as running with the given disks."""
         self._fail('reboot')
         self.start(guest)
 
     def destroy(self, server_id: str) -> None:
-        """Delete the record of the server."""
         self._fail('destroy')
         with self._guard:
             self._guests.pop(server_id, None)
             self._power.pop(server_id, None)
 
     def plug(self, server_id: str, disk: base.Disk) -> None:
-        """Record the disk."""
         self._fail('plug')
         with self._guard:
             self._change(server_id, disk.volume_id, disk)
@@ -122,7 +115,6 @@ class FakeHost(base.Host):
             self._known(server_id)
 
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
-        """Replace the record of a disk with that of another disk."""
         self._fail('swap')
         with self._guard:
             guest = self._known(server_id)
@@ -130,12 +122,10 @@ class FakeHost(base.Host):
                 disk if one.volume_id == volume_id else one for one in guest.disks))
 
     def servers(self) -> dict[str, base.Power]:
-        """Return the power state of each recorded server, by server id."""
         with self._guard:
             return dict(self._power)
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """Return the access mode of each recorded disk of a server, by volume id."""
         with self._guard:
             return {disk.volume_id: disk.mode for disk in self._known(server_id).disks}
 
@@ -148,7 +138,7 @@ class FakeHost(base.Host):
         return self._name
 
     def send(self, server_id: str, address: str) -> None:
-        """Set the server running on the receiving host and delete it here."""
+        """Start the guest on the receiving host, and delete the server from this host."""
         self._fail('send')
         there = self._cloud.hosts.get(address)
         if there is None:
@@ -162,7 +152,7 @@ class FakeHost(base.Host):
         self.destroy(server_id)
 
     def run(self, server_id: str) -> None:
-        """Set a received server running."""
+        """Start the guest of a received server."""
         with self._guard:
             self._known(server_id)
             self._power[server_id] = base.Power.RUNNING

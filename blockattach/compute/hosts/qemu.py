@@ -36,7 +36,10 @@ _TICK = 0.05
 
 
 class _Lock:
-    """Lock on the operations of one server, held by a weak reference."""
+    """Lock on the operations of one server, kept in a dictionary by a weak reference.
+
+    The locks of idle servers therefore do not accumulate.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -45,8 +48,8 @@ class _Lock:
 class QemuHost(base.Host):
     """Host driver that runs each server as a QEMU process.
 
-    A stopped server has no QEMU process and is not logged in to any target. Whether its disks
-    can be reached is known only when the server is started.
+    A stopped server has no QEMU process and is not logged in to any target. Its connections
+    are tested only when the server is started.
     """
 
     def __init__(self, settings: QemuSettings, clock: clocks.Clock | None = None) -> None:
@@ -57,7 +60,6 @@ class QemuHost(base.Host):
         self._locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
 
     def check(self) -> None:
-        """See `base.Host`."""
         qemu_process.check(self._settings)
         try:
             self._records.make_folder()
@@ -73,7 +75,6 @@ class QemuHost(base.Host):
                 'platform': platform.machine(), 'os_type': 'linux'}
 
     def spawn(self, guest: base.Guest) -> None:
-        """See `base.Host`."""
         with self._locked(guest.server_id):
             if self._runs(guest.server_id):
                 return
@@ -81,7 +82,6 @@ class QemuHost(base.Host):
                 self._run(guest)
 
     def define(self, guest: base.Guest) -> None:
-        """See `base.Host`."""
         with self._locked(guest.server_id):
             if not self._runs(guest.server_id):
                 self._records.write(qemu_records.record_of(guest))
@@ -99,7 +99,6 @@ class QemuHost(base.Host):
             self._process(server_id).end(grace if running else 0.0)
 
     def start(self, guest: base.Guest) -> None:
-        """See `base.Host`."""
         with self._locked(guest.server_id):
             if self._runs(guest.server_id):
                 return
@@ -107,27 +106,26 @@ class QemuHost(base.Host):
                 self._run(guest)
 
     def reboot(self, guest: base.Guest) -> None:
-        """See `base.Host`."""
         with self._locked(guest.server_id):
             self.stop(guest.server_id)
             self.start(guest)
 
     def destroy(self, server_id: str) -> None:
-        """See `base.Host`."""
         with self._locked(server_id):
             self._process(server_id).end()
             self._records.remove(server_id)
 
     def plug(self, server_id: str, disk: base.Disk) -> None:
-        """See `base.Host`."""
         with self._locked(server_id):
             record = self._known(server_id)
+            # Rejects an unsupported device name before the disk is recorded.
             qemu_disks.slot(disk.device)
             self._records.write(record.having(qemu_records.disk_of(disk)))
             try:
                 with self._monitor(server_id) as monitor:
                     qemu_disks.Disks(monitor, self._clock).add(disk, self._initiator(server_id))
             except qmp.NotRunning:
+                # The disk of a stopped server is connected at the next start.
                 if record.has_other(disk.volume_id, disk.device):
                     self._records.write(record)
                     raise errors.HostRefused(
@@ -137,7 +135,6 @@ class QemuHost(base.Host):
                 raise
 
     def unplug(self, server_id: str, volume_id: str) -> None:
-        """See `base.Host`."""
         with self._locked(server_id):
             record = self._records.read(server_id)
             disk = record.disk(volume_id) if record is not None else None
@@ -145,6 +142,7 @@ class QemuHost(base.Host):
                 return
             with contextlib.suppress(qmp.NotRunning), self._monitor(server_id) as monitor:
                 disks = qemu_disks.Disks(monitor, self._clock)
+                # The target of a copy that an earlier agent began.
                 if disk.copying:
                     disks.cancel(disk.device)
                 if not disks.remove(volume_id, disk.device, self._settings.release_seconds):
@@ -166,6 +164,7 @@ class QemuHost(base.Host):
         with self._locked(server_id):
             record = self._known(server_id)
             if record.disk(volume_id) is None and record.disk(disk.volume_id) is not None:
+                # A repeated call after the copy.
                 return
             old = self._disk(record, volume_id)
             new = qemu_records.Disk(disk.volume_id, old.device, disk.mode, copying=True)
@@ -227,7 +226,6 @@ class QemuHost(base.Host):
                     return self._listen(monitor)
 
     def send(self, server_id: str, address: str) -> None:
-        """See `base.Host`."""
         with self._locked(server_id):
             self._known(server_id)
             try:
@@ -245,6 +243,7 @@ class QemuHost(base.Host):
         """Start QEMU with the disks of the guest, and run the guest unless it is incoming."""
         disks = sorted(guest.disks, key=lambda disk: qemu_disks.slot(disk.device))
         process = self._process(guest.server_id)
+        # A failed start may have left a QEMU whose guest does not run.
         process.end()
         self._records.write(qemu_records.record_of(guest))
         process.start(self._known(guest.server_id), incoming)
@@ -338,7 +337,10 @@ def _or_back(undo: Callable[[], None]) -> Iterator[None]:
 
 
 def _set_up(monitor: qmp.Monitor) -> None:
-    """Enable migration events, and completion only after the receiving QEMU has confirmed."""
+    """Enable migration events, completion after the confirmation of the receiver, and throttling.
+
+    ``auto-converge`` slows down a guest that writes faster than QEMU can send its memory.
+    """
     monitor.call('migrate-set-capabilities', {'capabilities': [
         {'capability': name, 'state': True} for name in ('events', 'return-path',
                                                          'auto-converge')]})

@@ -1,4 +1,4 @@
-"""Disks of one running QEMU. Each disk is a block node, logged in to a target, and a device.
+"""Disks of one running QEMU. A disk is a block node, which is logged in to a target, and a device.
 
 The device name determines the slot on the PCI bus, so that the guest finds its disks in the same
 order after a restart and at the same slots after a migration. A device keeps the serial number
@@ -98,6 +98,7 @@ class Disks:
             'driver': 'virtio-blk-pci', 'id': place, 'bus': 'pci.0',
             'addr': f'{slot(disk.device):#x}', 'drive': node(disk.volume_id),
             'serial': disk.volume_id[:SERIAL_LENGTH], 'share-rw': disk.shared,
+            # Errors are passed to the guest. By default QEMU pauses a guest on ENOSPC.
             'werror': 'report', 'rerror': 'report'}
         for size in ('logical_block_size', 'physical_block_size'):
             if size in disk.info:
@@ -148,6 +149,7 @@ class Disks:
         if info.get('auth_method') is None:
             self._monitor.call('blockdev-add', options)
             return
+        # An agent that ended during a login has left its secret.
         self._forget_secret()
         self._monitor.call('object-add', {
             'qom-type': 'secret', 'id': _SECRET, 'data': info['auth_password']})
@@ -200,6 +202,7 @@ class Disks:
         except qmp.Refused as exc:
             if exc.kind == _GONE:
                 return True
+            # A repeated request has no class of its own. The guest may still release the disk.
             if _ASKED_ALREADY not in exc.description:
                 raise
         answer = self._monitor.wait(
@@ -224,7 +227,7 @@ class Disks:
                        f'applies after the next connection: {exc.description}') from exc
 
     def copy(self, old: str, device: str, disk: base.Disk, initiator: str) -> None:
-        """Copy a disk to another disk, which takes its place while the guest runs.
+        """Copy a disk to another disk, which replaces the former while the guest runs.
 
         If a copy job started by an earlier agent is still running, wait for that job.
 

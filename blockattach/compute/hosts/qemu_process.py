@@ -1,8 +1,8 @@
 """Management of one QEMU process: command line, sockets, status and termination.
 
 QEMU runs as a daemon and outlives the agent. The process that listens on the socket in the
-server's directory is the server's QEMU. No process id is stored, because the kernel may reuse
-it.
+server's directory is the server's QEMU. Process ids are not stored, because the kernel may reuse
+them.
 """
 import contextlib
 import dataclasses
@@ -23,7 +23,7 @@ from blockattach.platform import clock as clocks
 ACT, ASK, CONSOLE = 'act.qmp', 'ask.qmp', 'console'
 """Sockets for commands that change state, for queries, and for the serial console.
 
-The commands may take long, and queries are answered meanwhile.
+A QEMU monitor serves one client at a time, so a long command would delay queries on its socket.
 """
 CONSOLE_LOG = 'console.log'
 _START_SECONDS = 120.0
@@ -126,7 +126,7 @@ class Process:
         return qmp.Monitor(self._folder, name, self._clock, seconds)
 
     def ask(self, command: str, seconds: float = qmp.ANSWER_SECONDS) -> Any:
-        """Return the result of a query. It is answered even while another command is running."""
+        """Return the result of a query, which QEMU answers even while a command is running."""
         with self.monitor(ASK, seconds) as monitor:
             return monitor.call(command)
 
@@ -147,7 +147,7 @@ class Process:
         return status
 
     def end(self, grace: float = 0.0) -> None:
-        """End the QEMU process regardless of its guest. QEMU logs out of its targets if it can.
+        """End the QEMU process regardless of its guest. A QEMU that responds logs out of its targets.
 
         :param grace: seconds in which the guest may shut down by itself
         :raises HostError: the process did not end after SIGKILL
@@ -197,6 +197,7 @@ class Process:
                         f'logfile={CONSOLE_LOG}',
             '-serial', 'chardev:console',
             '-qmp', f'unix:{ACT},server=on,wait=off', '-qmp', f'unix:{ASK},server=on,wait=off',
+            # Disks are added before the guest runs, or before the migration is received.
             *(('-incoming', 'defer') if incoming else ('-S',))]
         if settings.kernel is not None:
             # QEMU is started in the server's directory.

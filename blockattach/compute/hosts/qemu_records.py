@@ -1,7 +1,7 @@
 """Descriptions of the servers on a QEMU host, one directory with a JSON file for each server.
 
-A description has no connection information and no secret, which come with each call. It records
-the intended state; the QEMU process reports the actual one.
+A description records the intended state. The QEMU process reports the actual state. Connection
+information and secrets are not recorded, but passed with each call.
 """
 import contextlib
 import dataclasses
@@ -43,7 +43,6 @@ class Record:
     disks: tuple[Disk, ...]
 
     def disk(self, volume_id: str) -> Disk | None:
-        """Return the disk of a volume, or None."""
         return next((disk for disk in self.disks if disk.volume_id == volume_id), None)
 
     def has_other(self, volume_id: str, device: str) -> bool:
@@ -51,7 +50,6 @@ class Record:
         return any(disk.device == device and disk.volume_id != volume_id for disk in self.disks)
 
     def without(self, *volume_ids: str) -> 'Record':
-        """Return a copy of the record without the disks of the given volumes."""
         return dataclasses.replace(self, disks=tuple(
             disk for disk in self.disks if disk.volume_id not in volume_ids))
 
@@ -82,11 +80,9 @@ class Records:
         self._folder = folder
 
     def make_folder(self) -> None:
-        """Create the directory of all descriptions, unless it exists."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def folder(self, server_id: str) -> str:
-        """Return the path of a server's directory."""
         return os.path.join(self._folder, server_id)
 
     def ids(self) -> Iterable[str]:
@@ -115,6 +111,7 @@ class Records:
         with open(f'{path}.new', 'w', encoding='utf-8') as file:
             json.dump(dataclasses.asdict(record), file)
             file.flush()
+            # Synced before the rename, or a power failure could leave a truncated file.
             os.fsync(file.fileno())
         os.replace(f'{path}.new', path)
 

@@ -18,7 +18,9 @@ from blockattach.platform import clock as clocks
 
 ANSWER_SECONDS = 60.0
 """Timeout of a command. A command that logs in to a target waits for the login."""
+# struct ucred: pid, uid and gid.
 _PEER = struct.Struct('iII')
+# struct timeval: seconds and microseconds.
 _TIME = struct.Struct('ll')
 _CHUNK = 65536
 
@@ -71,7 +73,7 @@ class Monitor:
     def __init__(self, folder: str, name: str, clock: clocks.Clock | None = None,
                  answer_seconds: float = ANSWER_SECONDS) -> None:
         """
-        :param folder: directory of the socket; its path may be longer than a socket's may be
+        :param folder: directory of the socket; the path may be longer than a socket address
         :param name: file name of the socket in the directory
         :raises NotRunning: no process listens on the socket
         :raises NoAnswer: the connection is not accepted in time
@@ -126,6 +128,7 @@ class Monitor:
         while (message := self._message(deadline)) is not None:
             if 'event' in message:
                 self._events.append(message)
+            # The error of a request that QEMU could not parse has no id.
             elif 'error' in message and message.get('id') in (self._asked, None):
                 error = message['error']
                 raise Refused(command=command, kind=error.get('class', ''),
@@ -183,6 +186,7 @@ def _connect(folder: str, name: str, seconds: float) -> socket.socket:
                     # A timeout of 0 would mean forever.
                     _TIME.pack(math.ceil(seconds) or 1, 0))
     try:
+        # A socket address is limited to 107 bytes. The path by descriptor is always short enough.
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:
             made.connect(f'/proc/self/fd/{descriptor}/{name}')

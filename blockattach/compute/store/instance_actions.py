@@ -53,6 +53,7 @@ def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | No
     connected.execute(_actions.update().where(
         _actions.c.act_id.in_([act.id for act in acts])).values(
             fault=fault, updated_at=now, finished_at=now,
+            # An offloaded server has no host. The action keeps the host on which it began.
             host=sa.func.coalesce(host, _actions.c.host)))
 
 

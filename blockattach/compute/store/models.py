@@ -20,6 +20,7 @@ metadata = sa.MetaData()
 
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
+# Without fsp, MySQL and MariaDB store whole seconds.
 _Timestamp = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 _NAME = 255
 
@@ -36,11 +37,9 @@ class _Flavor(sa.TypeDecorator[records.Flavor]):
     cache_ok = True
 
     def process_bind_param(self, value: records.Flavor | None, dialect: Any) -> Any:
-        """Convert a flavor to a JSON object."""
         return value and dataclasses.asdict(value)
 
     def process_result_value(self, value: Any, dialect: Any) -> records.Flavor | None:
-        """Convert a JSON object to a flavor."""
         return value and records.Flavor(**value)
 
 
@@ -101,7 +100,7 @@ acts = sa.Table(
     sa.Column('arguments', sa.Text, nullable=False),
     sa.Column('caller', sa.Text, nullable=False),
     sa.Column('finishing', sa.Boolean, nullable=False),
-    # JSON object with the notes of the act, which outlive a restart.
+    # JSON object with the notes of the act, which must be available after a restart.
     sa.Column('notes', sa.Text, nullable=False),
     # Lease of the process that runs the act, and the time at which it expires.
     sa.Column('owner', sa.String(_NAME)),
@@ -112,6 +111,7 @@ acts = sa.Table(
 # History of the acts on a server, one row per act, kept as long as the server exists.
 instance_actions = sa.Table(
     'instance_actions', metadata,
+    # SQLite increments only a column of type INTEGER by itself.
     sa.Column('number', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,
               autoincrement=True),
     _id('act_id', nullable=False, unique=True),

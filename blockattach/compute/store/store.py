@@ -55,21 +55,19 @@ class Store:
                             else contextlib.nullcontext())
 
     def of_act(self, act: records.Act) -> 'Store':
-        """Return a copy whose writing methods raise `errors.ActTakenOver` once another process
-        holds the lease on the act.
-        """
+        """Return a copy whose writes raise `errors.ActTakenOver` after the act was taken over."""
         fenced = copy.copy(self)
         fenced._act = act
         return fenced
 
     def close(self) -> None:
-        """Close the database connections."""
         self._engine.dispose()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
         with self._write_lock, self._engine.connect() as connected:
             engine.begin(connected)
+            # The lock keeps other processes from taking the act over before the commit.
             if self._act is not None and connected.execute(sa.select(_acts.c.id).where(
                     *_is_held(self._act)).with_for_update()).first() is None:
                 raise errors.ActTakenOver(act_id=self._act.id)
@@ -179,7 +177,6 @@ class Store:
             updated_at=self._clock.utcnow()))
 
     def change_device(self, device_id: str, **values: Any) -> None:
-        """Update columns of a block device."""
         with self._transaction() as connected:
             connected.execute(_CHANGE_DEVICE, {'device_id': device_id, **values})
 
@@ -202,7 +199,6 @@ class Store:
         return acts.keys() - held
 
     def remove_device(self, device_id: str) -> None:
-        """Delete a block device."""
         with self._transaction() as connected:
             connected.execute(_devices.delete().where(_devices.c.id == device_id))
 
@@ -234,6 +230,7 @@ class Store:
                 if act.verb == 'detach':
                     self._detaching(connected, server_id, act.arguments['volume_id'])
                 generation = server.generation
+                # Acts that share a server must not fence each other.
                 if not verb.shares:
                     generation += 1
                     connected.execute(_servers.update().where(_servers.c.id == server_id).values(
@@ -241,6 +238,7 @@ class Store:
                 return self._begin(connected, act, [server_id], owner, lease_seconds,
                                    generation)[0]
         except oslo_db_exception.DBDuplicateEntry as exc:
+            # Not the device name, which `_give` chose under the lock.
             volume_id = device and device.volume_id
             raise errors.ServerRequestInvalid(
                 reason=f'Invalid volume: volume {volume_id} is already attached') from exc
@@ -298,7 +296,7 @@ class Store:
             return instance_actions.find(connected, server_id, filters)
 
     def notes(self, act_id: str) -> dict[str, Any]:
-        """Return the notes of an act, which outlive a restart."""
+        """Return the notes of an act, by key."""
         with self._engine.connect() as connected:
             text = connected.execute(sa.select(_acts.c.notes).where(
                 _acts.c.id == act_id)).scalar_one_or_none()
@@ -306,6 +304,7 @@ class Store:
 
     def note(self, act_id: str, values: Mapping[str, Any]) -> None:
         """Add values to the notes of an act."""
+        # Only the process that holds the act writes its notes.
         kept = {**self.notes(act_id), **values}
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.id == act_id).values(
@@ -439,6 +438,7 @@ class Store:
                 _acts.c.deadline <= db_clock.now()).order_by(_acts.c.created_at)).all()
             for row in due:
                 lease = _lease(owner)
+                # Another process may take the act over, or its owner may renew the lease.
                 is_mine = connected.execute(_acts.update().where(
                     _acts.c.id == row.id, _acts.c.deadline == row.deadline).values(
                         owner=lease, deadline=db_clock.now(lease_seconds))).rowcount
@@ -446,7 +446,7 @@ class Store:
                     taken.append((row, lease))
             # Lock servers after acts, as in `end`, to avoid deadlocks.
             generations = _next(connected, {row.server_id for row, _ in taken})
-        # The server may have been deleted as the act began.
+        # A generation is missing if the server was deleted as the act began.
         return [models.act_of(row, lease, generations.get(row.server_id, 0))
                 for row, lease in taken]
 
@@ -469,7 +469,6 @@ class Store:
 
 
 def _lease(owner: str) -> str:
-    """Return a new, unique lease of a process."""
     return f'{owner}/{uuid.uuid4()}'
 
 

@@ -112,7 +112,7 @@ class BrickConnector(connectors.Connector):
             if disk.mode is connection.AccessMode.RO:
                 note['loop'] = devices.loop_over(note['device'], read_only=True)
             files.write(self._note(note['server_id'], disk.volume_id), note)
-        except Exception as exc:  # os-brick raises whatever its programs lead to
+        except Exception as exc:  # os-brick raises errors of many unrelated classes
             return _without_secrets(exc, disk)
         return None
 
@@ -148,7 +148,7 @@ class BrickConnector(connectors.Connector):
             if not devices.unloop(note['loop'], note['device'], self._clock):
                 raise errors.DeviceBusy(server_id=server_id, volume_id=volume_id)
         elif present is not None and is_last and not self._multipath:
-            # A shared device does not tell which server uses it.
+            # Only for the last server, because any server may be the user of a shared device.
             with devices.held(present, server_id, volume_id):
                 pass
         if is_last:
@@ -162,6 +162,7 @@ class BrickConnector(connectors.Connector):
 
     def _notes(self) -> list[dict[str, Any]]:
         names = os.listdir(self._state_dir)
+        # Names with this suffix are files of an interrupted write.
         found = [files.read(os.path.join(self._state_dir, name)) for name in names
                  if not name.endswith('.new')]
         return [one for one in found if one is not None]

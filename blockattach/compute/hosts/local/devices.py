@@ -19,7 +19,8 @@ _REMOVE = 0x4C81
 
 @contextlib.contextmanager
 def held(path: str, server_id: str, volume_id: str) -> Iterator[None]:
-    """Hold a device open exclusively, so that nobody can mount it or add it to another device.
+    """Hold a device open exclusively, so that no process can mount the device or
+    add it to another device.
 
     :raises DeviceBusy: the device is mounted or in use
     """

@@ -51,7 +51,6 @@ class _Record:
     entries: Sequence[_Entry] = ()
 
     def find(self, volume_id: str) -> _Entry | None:
-        """Return the disk of a volume, or None."""
         return next((one for one in self.entries if one.volume_id == volume_id), None)
 
     def having(self, *entries: _Entry) -> '_Record':
@@ -61,7 +60,6 @@ class _Record:
         return dataclasses.replace(self, entries=(*others, *entries))
 
     def without(self, volume_id: str) -> '_Record':
-        """Return a copy of the record without the disk of a volume."""
         return dataclasses.replace(self, entries=tuple(
             one for one in self.entries if one.volume_id != volume_id))
 
@@ -73,7 +71,6 @@ class _Records:
         self._folder = folder
 
     def find(self, server_id: str) -> _Record | None:
-        """Return the record of a server, or None."""
         found = files.read(os.path.join(self._of(server_id), _FILE))
         if found is None:
             return None
@@ -82,14 +79,14 @@ class _Records:
             for one in found['entries']))
 
     def all(self) -> dict[str, _Record]:
-        """Return the records of all servers, by server id."""
+        # The directory is missing before the first server.
         with contextlib.suppress(FileNotFoundError):
             found = {name: self.find(name) for name in os.listdir(self._folder)}
             return {name: record for name, record in found.items() if record is not None}
         return {}
 
     def keep(self, server_id: str, record: _Record) -> None:
-        """Write the record of a server."""
+        # Programs of the operator, which need not run as root, follow the links.
         os.makedirs(self._of(server_id), mode=0o755, exist_ok=True)
         files.write(os.path.join(self._of(server_id), _FILE), dataclasses.asdict(record))
 
@@ -226,6 +223,7 @@ class LocalHost(base.Host):
         with self._lock(server_id):
             record = self._known(server_id)
             old, new = record.find(volume_id), record.find(disk.volume_id)
+            # A repeated call after the copy finds the new disk.
             if new is None or not new.given:
                 if old is None:
                     raise errors.HostRefused(

@@ -90,6 +90,7 @@ class NbdConnector(connectors.Connector):
     def path(self, server_id: str, volume_id: str) -> str | None:
         folder = self._folder(server_id, volume_id)
         found = devices.loop_of(f'{folder}/mount/{_FILE}')
+        # A loop device outlives the processes, and then only returns errors.
         if found is None or not all(processes.find(one, folder) for one in PROCESSES):
             return None
         return found
@@ -106,7 +107,7 @@ class NbdConnector(connectors.Connector):
         if devices.size(present) >= units.gib_to_bytes(size_gb):
             return
         mode = connection.AccessMode(files.read(f'{folder}/mode'))
-        # NBD has no message for a new size, so that a new device is needed.
+        # NBD has no message for a new size, so the device is created again.
         self._hide(folder, server_id, volume_id, flushes=True)
         with qmp.Monitor(folder, _ORDERS) as daemon:
             self._unexport(daemon)
@@ -117,6 +118,7 @@ class NbdConnector(connectors.Connector):
                 raise errors.HostRefused(
                     reason=f'cannot resize the device of volume {volume_id}: {exc}') from None
             finally:
+                # Also with the old size if the resize has failed.
                 _export(daemon, mode)
                 self._show(folder, mode, files.read(f'{folder}/block_size'))
 
@@ -151,7 +153,7 @@ class NbdConnector(connectors.Connector):
         return devices.loop_over(file, read_only, block_size)
 
     def _take_down(self, server_id: str, volume_id: str, flushes: bool) -> None:
-        """Remove a connection completely, whatever state it is in.
+        """Remove a connection completely, also if only parts of it exist.
 
         :raises DeviceBusy: the loop device is in use
         """

@@ -29,7 +29,7 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
     try:
         output, complaint = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        # A program blocked on a device ends when that responds. Do not wait for it.
+        # A program blocked on a device ends only when the device responds, so do not wait.
         process.kill()
         raise errors.HostError(
             reason=f'{words[0]} did not finish within {seconds:.0f} s') from None
