@@ -27,19 +27,19 @@ _FENCED = frozenset(contract.methods(interface.AgentInterface)) - {'fenced', 'sp
 
 
 class Fence:
-    """Newest lease on each server under which one agent was called.
+    """Register of the newest lease on each server under which one agent was called.
 
     A process that hung cannot change a server after another process has taken its act over.
 
-    The leases on a server have numbers, its generations. An exclusive act gets the next
-    generation, and so does each act that a process takes over. Acts that share a server have the
-    same generation. When one of them is taken over, the others continue under the new one.
+    Leases on a server are numbered by generations. An exclusive act gets the next generation, and
+    so does each act that a process takes over. Acts that share a server have the same generation.
+    When one of these acts is taken over, the others continue under the new generation.
     """
 
     def __init__(self, path: str | None) -> None:
         """
-        :param path: file that keeps the leases over a restart of the agent, or None if no server
-            outlives the agent
+        :param path: file that stores the leases across restarts of the agent, or None if servers
+            do not outlive the agent
         """
         self._path = path
         self._kept: dict[str, int] = {} if path is None else files.read(path) or {}
@@ -93,7 +93,7 @@ class AgentEndpoint(interface.AgentInterface):
         self._fence = fence
         self._locks: dict[str, threading.RLock] = {}
         self._ending: collections.Counter[str] = collections.Counter()
-        """Number of calls per server that wait to destroy it or are destroying it."""
+        """Number of waiting and running destroy calls, by server id."""
         self._guard = threading.Lock()
 
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
@@ -255,7 +255,7 @@ def _foreseen(act: str, server_id: str | None = None,
 
 
 class Reporter:
-    """Periodic report that the agent is up, with its servers."""
+    """Sender of periodic reports that the agent is up, with its servers."""
 
     def __init__(self, name: str, kind: str, servers: Callable[[], Mapping[str, str]],
                  conductor: interface.ConductorInterface, pinned: str | None) -> None:

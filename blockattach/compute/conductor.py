@@ -1,7 +1,7 @@
 """Executor of acts on servers, which also resumes interrupted acts and receives agent reports.
 
-An act is a database row. Its undoable steps are a TaskFlow flow: if a step fails, the flow
-reverts it and the steps before it. An act that can be neither undone nor finished now keeps its
+An act is a database row. Its undoable steps are a TaskFlow flow. If a step fails, the flow reverts
+the step and the steps before. An act that can be neither undone nor finished now keeps its
 row, and `Conductor.look` of any compute API takes the act over.
 """
 import collections
@@ -110,7 +110,7 @@ class Conductor(interface.ConductorInterface):
     def begin(self, caller: context.RequestContext, server_id: str, verb: str,
               arguments: Mapping[str, Any] | None = None,
               device: records.BlockDevice | None = None) -> 'futures.Future[None]':
-        """Begin an act on a server; `store.Store.begin` lists the errors.
+        """Begin an act on a server. For the errors, see `store.Store.begin`.
 
         :param device: volume to attach by the act
         :returns: future of the act's execution
@@ -138,7 +138,7 @@ class Conductor(interface.ConductorInterface):
             raise
         except errors.BlockattachError as exc:
             if not exc.final:
-                # The volume may be reserved. Undoing the act finds out.
+                # The volume may be reserved. Undoing the act releases the volume.
                 self._submit(self._take_up, act, caller)
                 raise
             self._tools.store.withdraw(act, device.id)
@@ -243,7 +243,7 @@ class Conductor(interface.ConductorInterface):
                 self._tools.store.leave(act)
 
     def _is_given_up(self, execution: work.Work, reason: Exception) -> bool:
-        """End an act that cannot go on, and return True; return False if it can be retried."""
+        """End an act whose retry is pointless or unwanted. Return False for an act to retry."""
         act = execution.act
         if not self._tools.store.generation(act) or not (
                 _is_defect(reason) or self._tools.store.is_waited_for(act)):
@@ -376,7 +376,7 @@ def _fenced(execution: work.Work, plan: work.Plan) -> work.Plan:
 
     def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None] | None:
         if undo is None or execution.act.finishing:
-            # A task that is finished on interruption has not passed the point of no return.
+            # `Verb.finishes` sets `finishing` from the start, so it proves no point of no return.
             return undo and guarded(undo)
 
         def checked() -> None:
@@ -413,6 +413,7 @@ def _is_refused(execution: work.Work, exc: Exception) -> bool:
     if errors.is_defect(exc):
         return True
     if isinstance(exc, errors.ServerNotFound):
+        # `_guarded` deletes the act.
         return False
     if isinstance(exc, errors.NotAuthorized):
         # The next attempt is made without the caller's token, which may have expired.

@@ -14,7 +14,7 @@ MOST = len(_LETTERS)
 
 
 def chosen(requested: str | None, taken: Iterable[str]) -> str:
-    """Return the name for a new device: the requested name, or the next free one.
+    """Return the requested device name, or the next free device name.
 
     :param requested: requested device name, or None or empty for the next free one
     :param taken: device names that the server uses

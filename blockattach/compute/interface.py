@@ -15,7 +15,10 @@ from blockattach.platform.rpc import transport
 from blockattach.storage.domain import connection
 
 MODES_SINCE = '1.1'
-"""First version whose agents enforce the mode of a disk. With an older one a server may write."""
+"""First version whose agents enforce the mode of a disk.
+
+With an older agent, a server can write to a read-only disk.
+"""
 FENCED_SINCE = '1.2'
 """First version whose agents support leases, `spawn_all`, `connectors` and `define`.
 

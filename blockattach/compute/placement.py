@@ -10,7 +10,7 @@ from blockattach.compute.store import store
 
 def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
                  without: Iterable[str] = (), only_host: str | None = None) -> list[str]:
-    """Return a host for each server: the least loaded one whose agent is up and suitable.
+    """Return a host for each server, the least loaded host with a suitable agent that is up.
 
     :param servers: block devices of each server
     :param without: hosts to exclude

@@ -101,11 +101,12 @@ class Reports:
         agent = self._agents.on(host)
         if placement.knows_leases(version):
             with contextlib.suppress(errors.ServerNotFound):
-                # Use the lease from before the check, so that the agent spares a returned server.
+                # The lease from before the check, so that the agent rejects the call for a server
+                # that returns after the check.
                 agent = interface.by_lease(
                     agent, server_id, self._store.server(server_id).generation)
         if not self._is_stray(host, server_id):
-            # The server has moved here since the report.
+            # The server has moved to this host since the report.
             return
         caller = context.admin_context(request_id=ctxt.request_id)
         caller.deadline = self._clock.monotonic() + _END_SECONDS

@@ -56,7 +56,7 @@ class Volume:
 class Attachment:
     """Attachment of a volume.
 
-    ``info`` contains a password and is not printed. It is empty if the attachment has no
+    ``info`` contains a password and is not printed. The mapping is empty if the attachment has no
     connector.
     """
 

@@ -130,7 +130,7 @@ def hold_first(item: work.Work) -> None:
 
 
 def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
-    """Replace the attachments of volumes with ones that have no host.
+    """Replace the attachments of volumes with attachments that have no host.
 
     The new attachments are created first, so that a volume is never available in between.
 
@@ -197,7 +197,7 @@ def _logging_refusals(device: records.BlockDevice) -> Iterator[None]:
 
 
 def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachment | None:
-    """Return the attachment of a device, or None if it has none or the attachment is deleted."""
+    """Return the attachment of a device, or None if block storage has none."""
     if device.attachment_id is None:
         return None
     try:

@@ -29,7 +29,7 @@ def _destination(item: work.Work) -> str:
 
 
 def _choose(item: work.Work, without: tuple[str | None, ...] = ()) -> None:
-    """Choose the destination of the server and note it, once per act."""
+    """Choose the destination of the server and note it, unless it is noted already."""
     if item.noted(_DESTINATION) is None:
         item.note(_DESTINATION, item.choose_host(
             [host for host in without if host is not None],
@@ -85,7 +85,7 @@ def _has_moved(item: work.Work) -> bool:
     """Return True if a server that may have been sent has arrived at its destination.
 
     If the agent of the destination is down, the source host is queried. A server that the source
-    no longer has is at the destination. A server that the source still has is sent again: it has
+    no longer has is at the destination. A server that the source still has is sent again, and has
     arrived unless the source rejects the call.
     """
     server_id, destination = item.act.server_id, _destination(item)

@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 class WentOn(Exception):
-    """Raised while an act is undone, if the act has already passed its point of no return."""
+    """Act that has passed its point of no return and therefore must not be undone."""
 
 
 class Step(NamedTuple):

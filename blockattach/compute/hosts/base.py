@@ -1,7 +1,7 @@
 """Interface of a host driver, which runs servers and connects their volumes.
 
-Every method is idempotent. A repeated call with the same arguments succeeds and changes nothing.
-A driver keeps no state in memory that it cannot recover, because an agent may restart at any time
+Every method is idempotent. A repeated call completes what an interrupted call left undone. A
+driver keeps no state in memory that it cannot recover, because an agent may restart at any time
 while its servers keep running. Errors:
 
 ==========================================  =======================================================

@@ -1,8 +1,9 @@
-"""Disks of one running QEMU. A disk is a block node, which is logged in to a target, and a device.
+"""Disks of one running QEMU.
 
-The device name determines the slot on the PCI bus, so that the guest finds its disks in the same
-order after a restart and at the same slots after a migration. A device keeps the serial number
-of the volume with which it was created.
+A disk consists of a block node, which is logged in to a target, and a device. The device name
+determines the slot on the PCI bus, so that the guest finds its disks in the same order after a
+restart and at the same slots after a migration. A device keeps the serial number of the volume
+with which it was created.
 """
 import contextlib
 import re
@@ -144,7 +145,7 @@ class Disks:
     def _log_in(self, options: dict[str, Any], info: Mapping[str, Any]) -> None:
         """Log in to a target.
 
-        The password is kept in QEMU's memory only, and libiscsi reads it at each login.
+        The secret is deleted after the login. QEMU keeps the password in memory for later logins.
         """
         if info.get('auth_method') is None:
             self._monitor.call('blockdev-add', options)
@@ -291,7 +292,7 @@ class Disks:
                 reason=f'the copy job of {device} did not end after its cancellation')
 
     def given(self) -> dict[str, tuple[str, bool]]:
-        """Return the attached devices, as the function `given` does."""
+        """Return the attached devices of this QEMU; see the function `given`."""
         return given(self._monitor.call('query-block'))
 
     def _nodes(self) -> dict[str, dict[str, Any]]:

@@ -147,7 +147,7 @@ class Process:
         return status
 
     def end(self, grace: float = 0.0) -> None:
-        """End the QEMU process regardless of its guest. A QEMU that responds logs out of its targets.
+        """End the QEMU process regardless of its guest. If possible, QEMU logs out of its targets.
 
         :param grace: seconds in which the guest may shut down by itself
         :raises HostError: the process did not end after SIGKILL

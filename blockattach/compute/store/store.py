@@ -50,7 +50,7 @@ class Store:
         self._clock = clock
         self._down_after = down_after
         self._act: records.Act | None = None
-        # SQLite has one writer and wakes waiters by polling. A lock hands over at once.
+        # A writer of SQLite waits for another by polling. With a lock, the next starts at once.
         self._write_lock = (threading.Lock() if self._engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
@@ -165,7 +165,7 @@ class Store:
         :raises ServerNotFound: the server does not exist
         """
         with self._transaction() as connected:
-            # The write locks the row, so that no other change comes between.
+            # The write locks the row, so that no other change happens in between.
             self._touch(connected, server_id)
             changed = change(models.server_of(self._get(connected, server_id)).metadata)
             connected.execute(_servers.update().where(_servers.c.id == server_id).values(
@@ -316,7 +316,7 @@ class Store:
 
         :param moved: volumes whose next attachment becomes the current one. The former one is
             kept as the next attachment until it is deleted
-        :param volume_id: new volume id of the moved devices, or None to keep it
+        :param volume_id: new volume id of the moved devices, or None to keep the old one
         :param values: columns of the server to update
         """
         other = {} if volume_id is None else {'volume_id': volume_id}
@@ -363,7 +363,7 @@ class Store:
             connected.execute(_acts.delete().where(_acts.c.id == act.id))
 
     def has_stopped(self, server: records.Server) -> bool:
-        """Set an active server to stopped unless an act has begun since; return True if set."""
+        """Set an active server to stopped and return True, unless an act has begun since."""
         with self._transaction() as connected:
             return bool(connected.execute(_servers.update().where(
                 _servers.c.id == server.id, _servers.c.vm_state == lifecycle.VmState.ACTIVE.value,
@@ -425,7 +425,7 @@ class Store:
                 deadline=db_clock.now(lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
-        """Give up the lease on an act that cannot continue; the next `take_over` finds it."""
+        """Give up the lease on an act that cannot continue, so that `take_over` finds the act."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(*_is_held(act)).values(
                 owner=None, deadline=db_clock.now()))
@@ -451,7 +451,7 @@ class Store:
                 for row, lease in taken]
 
     def report(self, host: str, kind: str, version: str) -> bool:
-        """Record the report of an agent; return True if it was down or unknown until now."""
+        """Record the report of an agent. Return True if the agent was down or unknown before."""
         with self._transaction() as connected:
             return agents.report(connected, host, kind, version, self._down_after)
 

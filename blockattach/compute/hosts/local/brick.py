@@ -71,6 +71,7 @@ class BrickConnector(connectors.Connector):
             self._let_go(server_id, disk.volume_id)
             note = {'server_id': server_id, 'volume_id': disk.volume_id, 'mode': disk.mode,
                     'info': connection.masked(disk.info), 'device': None, 'loop': None}
+            # Written first, so that the connection is found again if the agent ends here.
             files.write(self._note(server_id, disk.volume_id), note)
             reason = self._try(note, disk)
             # Raise outside of the handler: the chained error may contain a password.
@@ -157,6 +158,7 @@ class BrickConnector(connectors.Connector):
             # os-brick flushes only the path that is passed to it.
             connector.disconnect_volume(note['info'], {'path': paths[0]} if paths else {})
         elif present is not None:
+            # os-brick flushes only when the session is closed.
             devices.flush(note['device'])
         os.unlink(name)
 

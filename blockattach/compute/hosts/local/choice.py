@@ -1,4 +1,7 @@
-"""Selection of the connector of a host. It is recorded, because initiator names depend on it."""
+"""Selection of the connector of a host.
+
+The selection is recorded, because initiator names depend on the connector.
+"""
 import os
 from collections.abc import Mapping
 

@@ -32,8 +32,7 @@ _STAYS = ('cannot live-migrate servers of a local host, because the agent does n
 class _Entry:
     """Disk of a server.
 
-    :ivar link: name of its link, or None if another disk of a copy, its source or its target,
-        has the link
+    :ivar link: name of its link, or None if the other disk of a copy has the link
     :ivar given: False while the disk is being attached or is the source of a finished copy
     """
 
@@ -99,7 +98,7 @@ class _Records:
         if name is None:
             return
         path = os.path.join(self._of(server_id), name)
-        # An agent that ended before the replacement has left its link here.
+        # An agent that ended before the replacement has left this link.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f'{path}.new')
         os.symlink(device, f'{path}.new')
@@ -212,6 +211,7 @@ class LocalHost(base.Host):
             entry = self._known(server_id).find(volume_id)
             if entry is None:
                 raise errors.HostRefused(reason=f'server {server_id} has no volume {volume_id}')
+            # The connector may replace the device.
             with self._without_link(server_id, entry):
                 self._connector.resize(server_id, volume_id, size_gb)
 
@@ -249,6 +249,7 @@ class LocalHost(base.Host):
         """Connect exactly the disks of the guest and record the server as running."""
         server_id = guest.server_id
         record = self._records.find(server_id) or _Record()
+        # `_plug` and `_unplug` need a record.
         self._records.keep(server_id, record)
         wanted = {disk.volume_id for disk in guest.disks}
         for entry in record.entries:
@@ -278,7 +279,7 @@ class LocalHost(base.Host):
         self._keep(server_id, _Entry(disk.volume_id, link, disk.mode, given=True))
 
     def _connect(self, server_id: str, entry: _Entry, disk: base.Disk) -> str:
-        # The record is written first, so that the connection of an agent that ends here is found.
+        # Recorded first, so that the connection is found again if the agent ends here.
         if self._known(server_id).find(disk.volume_id) is None:
             self._keep(server_id, entry)
         try:
