@@ -123,7 +123,7 @@ def _moved_cold(item: work.Work, state: str,
     def come_back() -> None:
         source = item.noted(_SOURCE)
         if source is not None:
-            # A guest that is still there uses connections that have been replaced.
+            # A guest that is still there may use connections that `put_on` replaces.
             item.leave(source)
             put_on(source)
 

@@ -184,7 +184,7 @@ class Work:
             self.create(device, None, device.id, 'attachment_id')
 
     def release(self, device: records.BlockDevice) -> None:
-        """Delete both attachments of a device, and unrecorded ones of its volume."""
+        """Delete both attachments of a device, and unrecorded attachments of its volume."""
         for name in ('next_attachment_id', 'attachment_id'):
             attachment_id = getattr(device, name)
             if attachment_id is not None:
@@ -193,7 +193,7 @@ class Work:
         self.release_unknown(device.volume_id)
 
     def release_next(self) -> None:
-        """Delete the second attachment of each device, and unrecorded ones of its volume."""
+        """Delete the second attachment of each device, and all unrecorded attachments."""
         for device in self.devices:
             if device.next_attachment_id is not None:
                 self.tools.attachments.delete(self.caller, device.next_attachment_id)

@@ -169,7 +169,6 @@ class Process:
                 self._end(peer, descriptor, grace)
 
     def _find(self) -> list[int]:
-        """Return the process ids of the QEMU of this server, found by its arguments."""
         return processes.find(os.path.basename(self._settings.binary),
                               os.path.basename(self._folder))
 

@@ -58,7 +58,7 @@ def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | No
 
 
 def withdraw(connected: sa.Connection, act: records.Act) -> None:
-    """Delete the row of an act that was rejected before it began."""
+    """Delete the row of an act that was rejected before the response."""
     connected.execute(_actions.delete().where(_actions.c.act_id == act.id))
 
 
