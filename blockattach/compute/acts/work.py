@@ -193,7 +193,7 @@ class Work:
         self.release_unknown(device.volume_id)
 
     def release_next(self) -> None:
-        """Delete the second attachment of each device, and all unrecorded attachments."""
+        """Delete second attachments of all devices, and unrecorded ones of their volumes."""
         for device in self.devices:
             if device.next_attachment_id is not None:
                 self.tools.attachments.delete(self.caller, device.next_attachment_id)
