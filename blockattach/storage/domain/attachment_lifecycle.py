@@ -1,8 +1,8 @@
 """Attachment lifecycle: states, events and the transition table.
 
-This is the only module that names them. The only writer is `move` of `db.attachments.attachments`.
-It calls `next_state`, and updates the attachment row and the volume status together, provided that
-both are unchanged since they were read.
+No other module decides about transitions. The only writer of a state is `move` of
+`db.attachments.attachments`, which calls `next_state`. It updates the attachment row and the
+volume status together, provided that both are unchanged since they were read.
 """
 import enum
 from typing import NamedTuple
@@ -93,14 +93,17 @@ TRANSITIONS = (
     Row(State.CONNECTED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
     Row(State.ATTACHED, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.DISCONNECTING, Event.DISCONNECTED, State.GONE, Writer.VOLUME),
-    # Clients complete without a connector (an offloaded server) and complete twice.
+    # Nova completes attachments of shelved offloaded servers, which have no connector. Cinder also
+    # accepts a repeated os-complete.
     Row(State.RESERVED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
     Row(State.ATTACHED, Event.COMPLETE, State.ATTACHED, Writer.CONTROL),
     # os-attach adopts the reservation of os-reserve or the connection of
     # os-initialize_connection.
     Row(State.RESERVED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
     Row(State.CONNECTED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
-    # A connector may be sent again, even while the first one is being connected.
+    # Nova repeats an update that failed with HTTP 500 or 504, so the same connector may arrive
+    # again while the first one is still being connected. It also updates attached attachments
+    # (unshelve).
     Row(State.CONNECTED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.ATTACHED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.CONNECTING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
@@ -108,7 +111,7 @@ TRANSITIONS = (
     # A refusal restores the former state. A row created as connecting has none and is deleted.
     Row(State.CONNECTING, Event.REFUSED, None, Writer.VOLUME),
     Row(State.DISCONNECTING, Event.REFUSED, None, Writer.VOLUME),
-    # An attachment may be detached at any time, and repeatedly.
+    # A consumer that gives up deletes the attachment in any state, and repeats the deletion.
     Row(State.CONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.CONNECTED, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
     Row(State.DISCONNECTING, Event.DISCONNECT, State.DISCONNECTING, Writer.CONTROL),
@@ -133,6 +136,8 @@ GRANTED = frozenset({State.CONNECTING, State.CONNECTED, State.ATTACHED})
 
 LIVE = tuple(state for state in State if state is not State.GONE)
 
+# The order is that of Cinder's `_get_statuses_from_attachments` (attached before attaching before
+# detaching before reserved). Cinder ignores failed attachments; here they are last.
 RANKS = {
     State.ATTACHED: 1,
     State.CONNECTING: 2,
@@ -148,7 +153,7 @@ The lowest rank among the attachments of a volume determines the volume status.
 """
 
 HELD_RANK = RANKS[State.CONNECTING]
-"""Rank of a legacy reservation (os-reserve). Clients expect its volume to be attaching."""
+"""Rank of a legacy reservation. Cinder's os-reserve sets the volume to attaching, not reserved."""
 
 WIRE_STATUS = {
     State.RESERVED: 'reserved',
@@ -247,6 +252,7 @@ def notifications_of(before: State | None, after: State) -> tuple[Notification, 
     :param before: None if the attachment was not visible
     """
     found = []
+    # The end of the state before is sent before the start of the state after.
     if before in ATTACHING and after not in ATTACHING:
         well = (before, after) == (State.CONNECTED, State.ATTACHED)
         found.append(Notification.ATTACH_END if well else Notification.ATTACH_ERROR)
@@ -256,6 +262,8 @@ def notifications_of(before: State | None, after: State) -> tuple[Notification, 
         found.append(Notification.ATTACH_START)
     if after is State.DISCONNECTING and before is not State.DISCONNECTING:
         found.append(Notification.DETACH_START)
+    # Without a call to the backend, start and end are the same moment: os-attach, the completion
+    # of an attachment without connector, and a release.
     if before in (None, State.RESERVED) and after is State.ATTACHED:
         found += [Notification.ATTACH_START, Notification.ATTACH_END]
     if before in (State.RESERVED, State.ATTACHED) and after is State.GONE:

@@ -39,6 +39,7 @@ def _text(value: Any, shortest: int = 0, longest: int = LONGEST) -> str:
 
 
 def _number(least: int, value: Any) -> int:
+    # In Python, a bool is an int.
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError('not an integer')
     if not least <= value <= LARGEST:
@@ -65,8 +66,7 @@ def _id(value: Any) -> str:
 
 
 def _server_id(value: Any) -> str:
-    """Return a valid UUID as stored. Clients send server ids in any case, with or without dashes.
-    """
+    # Unlike `_id`, this accepts any form of a UUID: Cinder stores the form that a client sent.
     if not isinstance(value, str) or not _is_uuid(value):
         raise ValueError('not a UUID')
     return value
@@ -79,7 +79,10 @@ def _flag(value: Any) -> bool:
 
 
 def _moment(value: Any) -> datetime.datetime:
-    """Return a date in UTC. Dates are read as text, since drivers cannot read invalid ones."""
+    """Return a date in UTC, without zone, from a date or its text.
+
+    Dates are read as text, because a database driver fails on a row with an invalid date.
+    """
     try:
         found = value if isinstance(value, datetime.datetime) \
             else datetime.datetime.fromisoformat(value)
@@ -94,6 +97,7 @@ def _object(value: Any) -> dict[str, Any]:
     try:
         found = json.loads(value, parse_constant=_refuse_constant)
     except (ValueError, TypeError, RecursionError):
+        # The parser recurses for each level, and fails on JSON with too many of them.
         raise ValueError('not JSON') from None
     if not isinstance(found, dict | None):
         raise ValueError('not a JSON object')
@@ -128,6 +132,7 @@ _KEY_SIZE = functools.partial(_optional, functools.partial(_number, 0))
 _REFERENCE = functools.partial(_optional, _id, empty='')
 _SERVER = functools.partial(_optional, _server_id, empty='')
 _JSON = functools.partial(_optional, _object, empty='')
+# Cinder stores the text "null" for a reservation without a mode.
 ATTACH_MODES = (None, '', 'null', 'rw', 'ro')
 _MODE = functools.partial(_one_of, ATTACH_MODES)
 _ATTACH_STATUS = functools.partial(_one_of, (
@@ -144,7 +149,7 @@ TABLES: Mapping[str, Table] = {
         'source_volid': _REFERENCE, 'bootable': _FLAG, 'multiattach': _FLAG, 'use_quota': _FLAG,
         'migration_status': _MAYBE, 'replication_status': _MAYBE, '_name_id': _MAYBE,
         'encryption_key_id': _MAYBE, 'group_id': _MAYBE, 'consistencygroup_id': _MAYBE,
-        # Only in old schemas.
+        # Only old schemas have these columns.
         'attached_host': _MAYBE, 'instance_uuid': _SERVER, 'mountpoint': _MAYBE,
         'attach_time': functools.partial(_optional, _moment, empty=''), 'attach_mode': _MODE,
         **_TIMES}),
@@ -153,6 +158,7 @@ TABLES: Mapping[str, Table] = {
         'mountpoint': _MAYBE, 'attach_time': _MAYBE_MOMENT, 'attach_mode': _MODE,
         'attach_status': _ATTACH_STATUS, 'connector': _JSON, 'connection_info': _JSON, **_TIMES},
         owner='volume_id'),
+    # Connectors of old releases. Cinder moves each to `volume_attachment` when it reads the row.
     'attachment_specs': Table(
         {'attachment_id': _id, **_PAIR, 'value': _MAYBE_LONG}, (('attachment_id', 'key'),),
         owner='attachment_id'),
@@ -185,6 +191,7 @@ TABLES: Mapping[str, Table] = {
     'default_volume_types': Table(
         {'volume_type_id': _id, 'project_id': _NAME}, (('project_id',),), 'project_id',
         'volume_type_id'),
+    # Root rows, which are the specs, and a child row for each key. `specs_id` is the root row.
     'quality_of_service_specs': Table({
         'id': _id, 'specs_id': _REFERENCE, 'key': _NAME, 'value': _MAYBE, **_TIMES},
         (('id',), ('specs_id', 'key'))),
@@ -231,12 +238,15 @@ def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
 
 
 def comparable(reference: Any) -> str:
-    """Return a reference in the form that is equal in databases ignoring case and padding."""
+    """Return an id in lower case without trailing blanks, for comparison with other ids.
+
+    A database whose collation ignores case and trailing blanks joins such rows too.
+    """
     return str(reference).rstrip(' ').lower()
 
 
 def identity(table: str, row: Row) -> str:
-    """Return the printable name of a row for messages."""
+    """Return the key of a row as printable text for messages."""
     return shown(row.get(TABLES[table].key))
 
 

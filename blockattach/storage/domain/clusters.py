@@ -5,12 +5,12 @@ import datetime
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cluster:
-    """Cluster as reported by its members. ``name`` is ``cluster@backend``.
+    """Cluster as reported by its members.
 
+    :ivar name: ``cluster@backend``
     :ivar num_hosts: number of members
     :ivar num_down_hosts: number of members that send no heartbeats
-    :ivar num_disabled: number of disabled members
-    :ivar num_frozen: number of frozen members; one of them freezes the cluster
+    :ivar num_frozen: number of frozen members; a single one freezes the cluster
     :ivar reason: disabled reason of one of the members
     """
 
@@ -27,18 +27,18 @@ class Cluster:
 
     @property
     def is_up(self) -> bool:
-        """Return True if at least one member is up."""
+        """True if at least one member is up."""
         return self.num_down_hosts < self.num_hosts
 
     @property
     def frozen(self) -> bool:
-        """Return True if at least one member is frozen."""
+        """True if at least one member is frozen."""
         return self.num_frozen > 0
 
     @property
     def disabled(self) -> bool:
-        """Return True if the cluster gets no new volumes.
+        """True if every member is disabled or the cluster is frozen.
 
-        This is the case if every member is disabled or the cluster is frozen.
+        The cluster then gets no new volumes.
         """
         return self.num_disabled == self.num_hosts or self.frozen

@@ -35,7 +35,7 @@ LONGEST_KEY = 64
 LONGEST_NAME = 255
 LONGEST_TEXT = 4096
 LARGEST = 16384
-"""Maximum size of a connector as JSON text."""
+"""Maximum size of a connector as JSON text, in bytes."""
 
 _ALPHABET = string.ascii_letters + string.digits
 # CHAP names and secrets of the length that Cinder's iSCSI drivers make; initiators on Windows
@@ -44,7 +44,7 @@ _USERNAME_LENGTH = 20
 _PASSWORD_LENGTH = 16
 
 NO_INITIATOR = 'fake'
-"""Initiator name sent by Nova's fake driver. No host logs in with it."""
+"""Initiator name that Nova's fake driver sends. No host logs in with the name."""
 
 _DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*)?'
 # RFC 7143, 4.2.7, restricted to the characters that initiators use. Targets accept no others, and
@@ -54,7 +54,7 @@ _NODE_NAME = re.compile(
     re.ASCII | re.IGNORECASE)
 # NVM Express Base Specification, 4.5.
 _NQN = re.compile(rf'(?=.{{1,223}}\Z)nqn\.{_DATED}', re.ASCII)
-# A World Wide Name, as FC writes it: 8 or 16 bytes.
+# A World Wide Name of Fibre Channel: 8 or 16 bytes, with or without colons.
 _WWN = re.compile(r'(0x)?([0-9A-Fa-f]{2}:?){7}[0-9A-Fa-f]{2}(:?([0-9A-Fa-f]{2}:?){7}'
                   r'[0-9A-Fa-f]{2})?', re.ASCII)
 _GRAMMARS = {'nqn': _NQN, 'wwpns': _WWN, 'wwnns': _WWN}
@@ -104,6 +104,7 @@ def spellings(initiator: str,
 
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
     """Return the mode of a grant that several attachments of one initiator share."""
+    # The host has one session for all of them, so a writer needs write access there.
     return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
 
 
@@ -207,6 +208,7 @@ class Connection:
         if self.discard:
             info['discard'] = True
         if self.block_sizes is not None:
+            # Texts, as in Cinder.
             info['logical_block_size'] = str(self.block_sizes.logical)
             info['physical_block_size'] = str(self.block_sizes.physical)
         if self.limits is not None:
@@ -261,6 +263,7 @@ def difference(desired: Iterable[Grant],
 
 
 def _as_wanted(actual: ActualGrant, desired: Grant) -> bool:
+    # Only adopted grants may share a credential with other initiators.
     return (actual.intact and actual.mode == desired.mode
             and desired.adopted >= actual.shared
             and (actual.spellings is None or desired.spellings <= actual.spellings)
@@ -286,8 +289,9 @@ def initiator_of(connector: Mapping[str, Any]) -> str:
 def check_connector(connector: Mapping[str, Any]) -> None:
     """Check that a connector is within its limits.
 
-    :raises InvalidInput: if a limit or a grammar is violated; the text says which
-    :raises ConnectorUnusable: if the initiator or the host of the connector is empty
+    :raises InvalidInput: if a limit or a grammar is violated; the text names the key
+    :raises ConnectorUnusable: if the initiator or the host of the connector is empty, with the
+        text that Cinder's iSCSI drivers use
     """
     if len(connector) > MOST_KEYS:
         raise _wrong(f'more than {MOST_KEYS} keys')
@@ -331,6 +335,7 @@ def _check_names(connector: Mapping[str, Any]) -> None:
     for name, is_valid, form in _FORMS:
         if name not in connector or is_valid(connector[name]):
             continue
+        # Cinder treats an empty value like a missing one.
         if not (connector[name] or '').strip():
             raise errors.ConnectorUnusable(missing=name)
         raise _wrong(f'{name} must be {form}')

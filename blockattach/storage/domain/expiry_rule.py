@@ -40,7 +40,9 @@ class Outcome(enum.StrEnum):
     ASK_NOVA = 'ask Nova'
     """Nova must be asked; the rule is evaluated again with its answer."""
     STAYS = 'stays'
+    """The attachment is kept. The rule is evaluated again later."""
     ABANDONED = 'abandoned'
+    """The attachment is ended as in `ENDINGS`."""
 
 
 class Nova(enum.Enum):
@@ -87,6 +89,7 @@ def _server_of(facts: Facts) -> Server:
 
 
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
+    # A consumer without Nova, such as a CSI driver, may use the volume without completing.
     decisions.Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
     decisions.Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
     decisions.Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),
@@ -95,6 +98,8 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(6, lambda facts: not _server_of(facts).exists, Outcome.ABANDONED),
     decisions.Row(7, lambda facts: _server_of(facts).attachment_id == facts.attachment_id,
                   Outcome.STAYS),
+    # During a resize, a shelve or a live migration, Nova creates a second attachment, and may not
+    # show its id yet.
     decisions.Row(8, lambda facts: _server_of(facts).busy, Outcome.STAYS),
     decisions.Row(9, lambda facts: True, Outcome.ABANDONED),
 )

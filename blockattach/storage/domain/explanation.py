@@ -19,7 +19,8 @@ class AtTarget(NamedTuple):
     """State of the target of the volume with regard to the host of the attachment.
 
     :ivar backend: ``host@backend`` that was asked; None if none was asked
-    :ivar reason: why the state is unknown; None if the target was asked or need not be asked
+    :ivar reason: reason why the state is unknown; None if the target was asked, or if there was
+        no need to ask
     :ivar exported: True if the target exports the volume to any host; None if unknown
     :ivar mode: access mode of the host; None if the host has no access, or if unknown
     """
@@ -128,6 +129,7 @@ def explain(row: records.Attachment, others: Sequence[records.PairAttachment],
 
     :param others: other live attachments of the same host to the volume, which share its session
     """
+    # The host needs access as long as any of the attachments that share its session does.
     wanted = row.initiator is not None and (
         row.state in attachment_lifecycle.GRANTED or bool(others))
     meaning = MEANINGS[row.state]

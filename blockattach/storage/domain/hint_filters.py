@@ -1,6 +1,9 @@
 """Filters for the scheduler hints of clients (``OS-SCH-HNT:scheduler_hints``).
 
-The hint ``query`` has Cinder's JSON grammar: a list of an operator of `OPERATORS` and its
+The hints are those of Cinder's filters: DifferentBackendFilter, SameBackendFilter,
+InstanceLocalityFilter and JsonFilter.
+
+The hint ``query`` has the grammar of JsonFilter: a list of an operator of `OPERATORS` and its
 operands, which are values and nested queries. A text that begins with ``$`` names a value of the
 pool's report: ``$free_capacity_gb``, ``$capabilities.some.thing``.
 
@@ -23,6 +26,7 @@ DIFFERENT = 'different_host'
 LOCAL = 'local_to_instance'
 QUERY = 'query'
 
+# Clients choose the depth of a query, and `_answer` recurses for each level.
 _MOST_NESTED = 20
 
 
@@ -103,7 +107,7 @@ FILTERS: Mapping[str, placement.Filter] = {
 
 
 def _there(request: pools.VolumeRequest, named: list[str], pool: pools.Pool) -> str | None:
-    """Return one of the named volumes that is on the pool, or None."""
+    """Return the id of the first named volume that is on the pool, or None."""
     placed = request.facts.placed
     return next((one for one in named if placed.get(one) == pool.name), None)
 
@@ -130,6 +134,7 @@ def matches(query: Any, pool: pools.Pool) -> bool:
         try:
             query = json.loads(query)
         except (ValueError, RecursionError) as error:
+            # `json` raises RecursionError for text with too many nested lists.
             raise QueryError('not valid JSON') from error
     return _answer(query, pools.stats(pool), 0) if query else True
 
@@ -139,6 +144,8 @@ def _compared(compare: Callable[[Any, Any], bool], values: list[Any]) -> bool:
 
     None counts as missing. The result is False if the first or all other values are missing.
     """
+    # JsonFilter drops missing operands, so that the second value would take the place of a missing
+    # first one. Here such a comparison does not hold.
     first, *others = values or [None]
     given = [other for other in others if other is not None]
     return first is not None and bool(given) and all(compare(first, one) for one in given)
@@ -149,6 +156,7 @@ def _is_in(values: list[Any]) -> bool:
 
 
 def _negated(values: list[Any]) -> bool:
+    # As in JsonFilter, one false operand is enough.
     return any(not value for value in values if value is not None)
 
 

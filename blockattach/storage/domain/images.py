@@ -17,7 +17,10 @@ PUBLIC = 'public'
 VOLUME_TYPE = 'cinder_img_volume_type'
 """Image property that names the type of volumes created from the image."""
 DEVICES = 'block_device_mapping'
-"""Image property (JSON) that Nova sets on images of servers that boot from volumes."""
+"""Image property (JSON) that Nova sets on images of servers that boot from volumes.
+
+Cinder reads the property in ``cinder.api.v3.volumes`` (`_get_image_snapshot`).
+"""
 SIGNATURE = 'img_signature'
 RESERVED = ('os_glance', SIGNATURE, 'signature_verified')
 """Prefixes of image properties that do not apply to copies of the image."""
@@ -27,6 +30,7 @@ GLANCE_KEYS = frozenset((
     'min_disk', 'min_ram', 'created_at', 'updated_at', 'self', 'file', 'schema', 'stores',
     'location', 'locations', 'direct_url', 'deleted', 'deleted_at'))
 """Attributes of an image in the Image API v2 that are not custom properties."""
+# The disk formats in Cinder's schema of os-volume_upload_image.
 UPLOADED_FORMATS = ('raw', 'vmdk', 'vdi', 'qcow2', 'vhd', 'vhdx', 'ploop')
 CONTAINERS = (BARE, 'ovf', 'ami')
 """Container formats whose content is a disk in the format of ``disk_format``."""
@@ -82,6 +86,7 @@ class Image:
         try:
             found = json.loads(self.properties.get(DEVICES) or '[]')
         except (ValueError, RecursionError):
+            # Users write image properties. Without valid JSON the image is an ordinary one.
             return None
         return next((cleaned(str(one['snapshot_id'])) for one in found if isinstance(one, dict)
                      and one.get('source_type') == 'snapshot' and one.get('boot_index') == 0
@@ -99,7 +104,10 @@ def cleaned(text: str) -> str:
 def check_fits(image: Image, size_gb: int) -> None:
     """Check that a volume of ``size_gb`` GiB can be created from an image.
 
-    :raises InvalidInput: if the image is not active or does not fit; the text is Cinder's
+    The checks and their texts are those of `check_image_metadata` in
+    ``cinder.volume.volume_utils``.
+
+    :raises InvalidInput: if the image is not active or does not fit
     """
     if image.status != ACTIVE:
         raise _refused(f'Image {image.id} is not active.')

@@ -8,6 +8,8 @@ from blockattach.platform import units
 from blockattach.storage.domain import records
 from blockattach.storage.domain import snapshots
 
+# Names of the default templates of Cinder (volume_name_template, snapshot_name_template). LVM
+# reserves names that begin with "snapshot", so the LVM driver puts an underscore before them.
 _OF_VOLUMES = re.compile(r'volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
 _OF_SNAPSHOTS = re.compile(r'_?snapshot-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
 
@@ -32,8 +34,8 @@ class ManagedSnapshot(NamedTuple):
 class Stored:
     """Existing storage on a backend, as reported by its manager.
 
-    :ivar origin: name of the storage of which it is a snapshot; None if it is none or the store
-        cannot say
+    :ivar origin: name of the storage that a snapshot was made of; None if the storage is no
+        snapshot, or if the store does not report the origin
     :ivar in_use: True if the storage is open on the host of the manager
     """
 
@@ -54,18 +56,17 @@ def whole_gb(size_bytes: int) -> int:
 
 
 def volume_id(name: str) -> str | None:
-    """Return the id of the volume that this service would give the name, or None if there is none.
-    """
+    """Return the volume id in the name of storage of a volume, or None for any other name."""
     return _id(_OF_VOLUMES, name)
 
 
 def snapshot_id(name: str) -> str | None:
-    """Return the id of the snapshot that this service would give the name, or None if none."""
+    """Return the snapshot id in the name of storage of a snapshot, or None for any other name."""
     return _id(_OF_SNAPSHOTS, name)
 
 
 def ids(names: Iterable[str], noun: str) -> dict[str, str]:
-    """Return the ids of the volumes or snapshots that this service would give the names, by name.
+    """Return the volume or snapshot ids in names of storage, by name. Other names are left out.
 
     :param noun: ``volume``; anything else means snapshots
     """

@@ -1,12 +1,15 @@
-"""User messages after a failure: actions and details by Cinder's numbers.
+"""User messages about failures: numbers and sentences of ``cinder.message.message_field``.
 
-Details from 050 on are our own (Cinder has none for these cases).
+Actions and details from 050 on belong to this service. Cinder has no number for these cases.
 """
 from typing import NamedTuple
 
 
 class Text(NamedTuple):
-    """User message of one case: stable numbers and sentences."""
+    """User message of one case: stable numbers and sentences.
+
+    :ivar resource_type: ``VOLUME`` or ``VOLUME_SNAPSHOT``, as in ``message_field.Resource``
+    """
 
     action_id: str
     action: str
@@ -21,7 +24,7 @@ class Text(NamedTuple):
 
     @property
     def user_message(self) -> str:
-        """Text for people."""
+        """Text for people: ``<action>:<detail>``, as in Cinder."""
         return f'{self.action}:{self.detail}'
 
 

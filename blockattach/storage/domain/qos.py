@@ -1,4 +1,8 @@
-"""QoS specs: named limits of volume types, and the consumers that enforce them."""
+"""QoS specs: named limits of volume types, and the consumers that enforce them.
+
+The consumers are those of ``cinder.volume.qos_specs``. The limits per GiB are calculated as in
+``cinder.volume.manager`` (`_parse_connection_options`).
+"""
 from collections.abc import Mapping
 
 from blockattach.platform import errors
@@ -9,6 +13,7 @@ BOTH = 'both'
 CONSUMERS = (FRONT_END, BACK_END, BOTH)
 """Consumers that enforce the limits: the hypervisor, the storage, or both."""
 
+# Limits that may be given per GiB of the volume (``tune_opts`` in Cinder).
 _TUNED = tuple(f'{kind}_{what}_sec' for what in ('iops', 'bytes')
                for kind in ('read', 'write', 'total'))
 _PARTS = ('_per_gb', '_per_gb_min', '_max')
@@ -18,9 +23,10 @@ _DIGITS = 18
 def check(specs: Mapping[str, str | None]) -> None:
     """Check QoS specs before they are stored.
 
-    An invalid number would only fail later, when the volume is attached.
+    Cinder stores any text, and a limit that is not a number fails when the volume is attached.
 
-    :raises InvalidInput: if a tuned limit is not a non-negative integer
+    :raises InvalidInput: if a limit per GiB, its minimum or its maximum is not a non-negative
+        integer
     """
     for limit in _TUNED:
         for part in _PARTS:
@@ -35,8 +41,10 @@ def for_consumer(consumer: str, specs: Mapping[str, str | None],
                  size_gb: int) -> dict[str, str | int | None] | None:
     """Return the limits that the hypervisor enforces for a volume, or None if there are none.
 
-    A limit per GiB is multiplied by the size. The product is raised to ``<limit>_per_gb_min`` and
-    lowered to ``<limit>_max``. The maximum takes precedence.
+    ``<limit>_per_gb`` is multiplied by the size. The product is raised to ``<limit>_per_gb_min``
+    and lowered to ``<limit>_max``. The maximum takes precedence.
+
+    :param size_gb: size of the volume in GiB
     """
     if consumer not in (FRONT_END, BOTH):
         return None

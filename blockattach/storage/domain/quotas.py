@@ -2,6 +2,8 @@
 
 A limit is stored under a key: the name of a resource, or this name and the id of a volume type. A
 renamed volume type thus keeps its limits, which are shown under its new name.
+
+Names of resources and of limits of a type (``volumes_<type>``) are those of Cinder's quota API.
 """
 import collections
 import dataclasses
@@ -25,7 +27,8 @@ class Resource(NamedTuple):
     :ivar exceeded: error raised when a request exceeds the limit; None if the limit is never
         checked
     :ivar per_type: True if each volume type may have a limit of its own in addition
-    :ivar grain: amount that a typical request adds
+    :ivar grain: amount that a typical request adds. A request that adds more is always checked
+        against the counted usage
     """
 
     name: str
@@ -41,6 +44,7 @@ RESOURCES: Mapping[str, Resource] = {row.name: row for row in (
     Resource(GIGABYTES, 'quota_gigabytes', errors.VolumeSizeExceedsAvailableQuota, per_type=True,
              grain=64),
     Resource(VOLUME_SIZE, 'per_volume_size_limit', errors.VolumeSizeExceedsLimit),
+    # Clients expect the limits of all resources of Cinder, also of those that are not supported.
     Resource('backups', 'quota_backups'),
     Resource('backup_gigabytes', 'quota_backup_gigabytes'),
     Resource('groups', 'quota_groups'),
@@ -59,6 +63,7 @@ def split(key: str) -> tuple[str, str | None]:
     """Return the resource of a key, and its volume type id or None for all types."""
     if key in RESOURCES:
         return key, None
+    # The names of resources with limits per type contain no underscore.
     resource, _, type_id = key.partition('_')
     return resource, type_id
 
@@ -135,7 +140,11 @@ def growth(type_id: str, size_gb: int, added_gb: int) -> Asked:
 
 
 def retype(type_id: str, size_gb: int) -> Asked:
-    """Return the usage that a retype adds. Only limits of the new type are affected."""
+    """Return the usage that a retype adds. Only limits of the new type are affected.
+
+    :param type_id: id of the new type
+    :param size_gb: size of the volume in GiB
+    """
     return Asked({key_of(VOLUMES, type_id): 1, key_of(GIGABYTES, type_id): size_gb})
 
 
@@ -145,6 +154,8 @@ def attachment() -> Asked:
 
 
 def _by_type(type_id: str, added: Mapping[str, int]) -> dict[str, int]:
+    # A resource of which nothing is added is left out, so that its limit is not checked: a project
+    # over its limit may still use other resources.
     return {key: number for name, number in added.items() if number
             for key in (name, key_of(name, type_id))}
 

@@ -81,7 +81,10 @@ class DefaultType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachedServer:
-    """Entry of a volume's ``attachments``: a completed attachment."""
+    """Entry of a volume's ``attachments`` in the API, which lists only completed attachments.
+
+    The Block Storage API of Cinder lists only these too.
+    """
 
     attachment_id: str
     instance_uuid: str | None
@@ -104,9 +107,14 @@ class Judged(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Volume:
-    """Volume.
+    """Volume row with its attachments and metadata.
 
+    :ivar own_status: status without regard to attachments (`volume_lifecycle.OwnStatus`)
+    :ivar status: status in the API, derived from ``own_status`` and ``lowest_rank``
+    :ivar lowest_rank: see `attachment_lifecycle.RANKS`; None without live attachments
+    :ivar single_writer: True if only one attachment at a time may have mode rw
     :ivar pool: ``host@backend#pool``; None until the volume is scheduled
+    :ivar generation: incremented by every change of ``own_status``
     """
 
     id: str
@@ -336,19 +344,26 @@ class Attachment:
     def connection_info(self, credential: connections.Credential | None) -> dict[str, Any] | None:
         """Return the connection info of the host, in the keys of the Block Storage API.
 
-        :param credential: what the initiator must prove; None: none, or not for this caller
+        :param credential: CHAP credential to include; None if the connection has none, or if the
+            caller may not see it
+        :returns: an empty mapping before the host is connected; None for an attachment by
+            os-attach. Cinder distinguishes the two in the same way.
         """
         if self.connection is None:
             # Only os-attach sets a mountpoint without an initiator.
             by_os_attach = self.mountpoint is not None and self.initiator is None
             return None if by_os_attach else {}
+        # While a new connector is being connected, the stored connection is that of the old one.
         connector = self.previous_connector or self.connector or {}
         info = {
+            # A default, which the limits in the stored connection replace.
             'qos_specs': None,
             **self.connection,
             'volume_id': self.volume_id,
             'attachment_id': self.id,
+            # Volumes encrypted by the consumer are not supported (`volume_type.check_usable`).
             'encrypted': False,
+            # Cinder returns the mode of the volume here, whatever the mode of the attachment.
             'access_mode': self.mode or connections.AccessMode.RW,
             'cacheable': False,
             'enforce_multipath': bool(connector.get('enforce_multipath')),
