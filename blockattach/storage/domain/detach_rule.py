@@ -2,8 +2,8 @@
 
 Detaching without Nova leaves a device on the server's host, and that device may later refer to
 another project's volume. Every caller except a service, administrators included, must therefore
-detach through Nova while the server uses the volume. The rows and their numbers are those of
-Cinder's rule (Launchpad 2004555).
+detach through Nova while the server uses the volume. The rule and its order are those of
+`attachment_deletion_allowed` in ``cinder.volume.api`` (Launchpad 2004555).
 """
 import dataclasses
 import enum
@@ -66,10 +66,11 @@ class Outcome(enum.StrEnum):
     ASK_NOVA = 'ask Nova'
     """Nova must be asked; the rule is evaluated again with its answer."""
     NOT_NAMED = 'not named'
-    """The attachment cannot be determined from the request."""
+    """The attachment cannot be determined from the request. Cinder answers with a conflict."""
     MISMATCHED = 'mismatched'
     """The attachment belongs to another volume."""
     IN_USE = 'in use'
+    """Nova uses the attachment for the volume of the server."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,23 +110,24 @@ def _meant(facts: Facts) -> records.Attachment:
     return facts.record
 
 
-# Row 3 is `meant`: the id is optional if a volume has one attachment. Row 10 is an error of the
-# caller that asks Nova: without an answer only `WHERE_KNOWN` verbs are allowed.
+# Row 3 is `meant`: the id is optional if a volume has one attachment. Row 10 is the error of the
+# code that asks Nova: without an answer, only verbs with `Asked.WHERE_KNOWN` are allowed.
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     decisions.Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
     decisions.Row(4, lambda facts: facts.record is None, Outcome.NOT_NAMED),
     decisions.Row(5, lambda facts: _meant(facts).volume_id != facts.volume_id,
                   Outcome.MISMATCHED),
-    # No server is named, or none has ever had a connection.
+    # The attachment has no server, or the host of the server was never connected.
     decisions.Row(6, lambda facts: not (_meant(facts).instance_uuid and _meant(facts).connection),
                   Outcome.ALLOWED),
-    # The initiator that has access keeps it.
+    # The same initiator keeps its access, so no device is left without access on its host.
     decisions.Row(6, lambda facts: ASKED[facts.verb] is Asked.WHERE_MOVED
                   and connection.is_same_node(_meant(facts).initiator, facts.initiator),
                   Outcome.ALLOWED),
     decisions.Row(7, lambda facts: facts.answer is None, Outcome.ASK_NOVA),
     decisions.Row(7, lambda facts: facts.answer == Answer(None), Outcome.ALLOWED),
+    # The server uses the volume by another attachment, as after a move between hosts.
     decisions.Row(8, lambda facts: facts.answer != Answer(_meant(facts).id), Outcome.ALLOWED),
     decisions.Row(9, lambda facts: True, Outcome.IN_USE),
 )
@@ -135,7 +137,7 @@ decide = functools.partial(decisions.decide, TABLE)
 
 def meant(rows: Sequence[records.Attachment],
           given_id: str | None) -> records.Attachment | None:
-    """Return the attachment that is named, or the only one of the volume (row 3).
+    """Return the attachment with the given id, or the only attachment of the volume (row 3).
 
     :returns: None if the named attachment is not among ``rows``, or if none is named and the
         volume does not have exactly one

@@ -1,8 +1,8 @@
 """Filter and goodness expressions of a backend (``filter_function``, ``goodness_function``).
 
-The grammar is Cinder's, so that existing expressions keep their meaning. An expression has
-numbers, texts, names like ``volume.size``, and the operators of `LEVELS`. It can only read the
-facts passed to `evaluate`, and its cost grows only with its length.
+The grammar is that of ``cinder.scheduler.evaluator.evaluator``, so that existing expressions keep
+their meaning. An expression has numbers, texts, names like ``volume.size``, and the operators of
+`LEVELS`. It can only read the facts passed to `evaluate`, and its cost grows only with its length.
 """
 import functools
 import itertools
@@ -27,6 +27,7 @@ _Operands = Sequence[Callable[[], Value]]
 GROUPS = ('stats', 'capabilities', 'volume', 'extra', 'qos')
 """Allowed first parts of a name."""
 
+# Each pair of parentheses takes a call of `_Parser.level` for each level of the grammar.
 _MOST_NESTED = 20
 
 _TOKEN = re.compile(r"""\s*(?:
@@ -93,6 +94,7 @@ def _right(functions: _Functions, operands: _Operands) -> Value:
 
 
 def _chain(functions: _Functions, operands: _Operands) -> Value:
+    # As in Python and in Cinder, a < b < c compares both pairs.
     pairs = itertools.pairwise(operand() for operand in operands)
     return all(function(*pair) for function, pair in zip(functions, pairs, strict=True))
 
@@ -119,6 +121,8 @@ class Level(NamedTuple):
     operators: Mapping[str, _Function]
 
 
+# As in Cinder, `and` and `or` have a lower precedence than the condition `a ? b : c`, and a sign
+# has a lower precedence than a power.
 LEVELS: tuple[Level, ...] = (
     Level(_left, dict.fromkeys(('or', 'OR', '|', '||'), lambda left, right: left or right)),
     Level(_left, dict.fromkeys(('and', 'AND', '&', '&&'), lambda left, right: left and right)),
@@ -244,7 +248,7 @@ class _Parser:
         if not key and self._take('(') is not None:
             return self._call(text)
         if not key:
-            # A bare word is a text.
+            # As in Cinder, a word without quotes and without a group is a text.
             return lambda names: text
         if group not in GROUPS or '.' in key:
             raise ExpressionError(
@@ -280,6 +284,7 @@ def _fact(names: Names, group: str, key: str) -> Value:
 
 def _plain(text: str) -> Value:
     """Return the number that a text denotes, or the text itself if it denotes none."""
+    # Drivers report numbers as texts too, for example max_over_subscription_ratio.
     for kind in (int, float):
         try:
             return kind(text)

@@ -1,7 +1,7 @@
-"""Image cache: the rules of which images are cached, when they are used and when evicted.
+"""Image cache: rules for caching images, for using cached images, and for their eviction.
 
 Each backend has at most one cached volume of an image, from which further volumes of the image are
-cloned.
+cloned. Limits and the order of eviction are those of ``cinder.image.cache``.
 """
 import dataclasses
 import datetime
@@ -36,8 +36,8 @@ class Settings:
     :ivar project_id: owner of the cached volumes
     :ivar user_id: user of the cached volumes
     :ivar bounds: limits of the number and total size of cached volumes
-    :ivar seconds: seconds without a heartbeat after which another process may take over from the
-        one that fills a cached volume
+    :ivar seconds: seconds without a heartbeat after which a cached volume that is being filled may
+        be taken over by another process
     """
 
     project_id: str
@@ -79,6 +79,7 @@ def is_cacheable(image: images.Image, volume: records.Volume) -> bool:
     An encrypted volume, an encrypted image and an image of unknown modification time are not
     cached.
     """
+    # A cached volume is outdated if the image was modified later, so the time must be known.
     return (not volume.encrypted and _ENCRYPTED not in image.properties
             and updated_at(image) is not None)
 
@@ -101,6 +102,8 @@ def replaced(entries: Sequence[Entry], image: images.Image, size_gb: int,
     if not bounds.allow([size_gb]) or any(_is_current(entry, image) for entry in entries):
         return None
     gone = [entry for entry in entries if entry.image_id == image.id or not entry.intact]
+    # Entries that cannot be used again are already in `gone`, so that none of the others is
+    # evicted in their place.
     kept = sorted((entry for entry in entries if entry not in gone),
                   key=lambda entry: entry.used_at)
     while not bounds.allow([size_gb, *(entry.size_gb for entry in kept)]):

@@ -133,6 +133,7 @@ LEFT: Mapping[str, Remark] = {
 }
 """Data that is counted, but not imported."""
 
+# All but the last of these follow from the attachments, which are imported on their own.
 _AVAILABLE = ('available', 'in-use', 'attaching', 'detaching', 'reserved', 'awaiting-transfer')
 OWN_STATUSES: Mapping[str, volume_lifecycle.OwnStatus] = {
     **dict.fromkeys(_AVAILABLE, _Own.AVAILABLE),
@@ -152,15 +153,16 @@ HELD = frozenset({'in-use', 'detaching'})
 _DETACHING = 'detaching'
 _LONGEST_ACCOUNT, _LONGEST_PASSWORD = 64, 128
 _WORD = re.compile(r'[!-~]+')
+# `provider_location` of Cinder's iSCSI drivers.
 _LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>[0-9]{1,9})')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choices:
-    """Options of an operator.
+    """Options that an operator passes to the import.
 
-    :ivar initiators: initiator name by host, or by server on the host, for connectors that Cinder
-        has not stored
+    :ivar initiators: initiator name by host, or by id of a server on the host, for connectors that
+        Cinder has not stored
     :ivar pools: ``host@backend#pool`` by the host of a volume in Cinder
     """
 
@@ -246,6 +248,7 @@ def credential(provider_auth: str | None,
     :param infos: connection information of the attachments of the volume
     :raises Refused: if the credential is invalid
     """
+    # ``CHAP <name> <password>``, as Cinder's iSCSI drivers write it.
     words = (provider_auth or '').split(' ')
     if len(words) == 3 and words[0] == 'CHAP':
         return _credential('provider_auth', *words[1:])
@@ -258,7 +261,7 @@ def credential(provider_auth: str | None,
 
 
 def _credential(column: str, account: Any, password: Any) -> connection.Credential:
-    """Return a credential.
+    """Validate a credential for targets and for the database.
 
     :raises Refused: if the credential is invalid for targets or too long for the database
     """
@@ -279,6 +282,8 @@ def _state(stored: Found) -> tuple[attachment_lifecycle.State, str | None]:
         return _State.RESERVED, 'unconnected'
     if stored.status in ('error_attaching', 'error_detaching'):
         return _State(stored.status), None
+    # The host of a detaching attachment may still use the volume, and Cinder does not resume the
+    # detach. Attached, the attachment can be deleted again.
     return _State.ATTACHED, 'detaching' if stored.status == _DETACHING else None
 
 
@@ -306,6 +311,7 @@ def _connection(stored: Found) -> dict[str, Any]:
     info = _flat(stored.info) or _located(stored.location)
     if info.get('driver_volume_type', 'iscsi') != 'iscsi':
         raise Refused('not_iscsi')
+    # The drivers find the target of a volume by the volume id in its name.
     if not str(info.get('target_iqn', '')).endswith(f':volume-{stored.volume_id}'):
         raise Refused('other_target')
     for key, is_right in _FACTS.items():
@@ -356,12 +362,12 @@ def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the connection information without the nested ``data`` of older Cinder releases."""
     found = dict(info or {})
     inner = found.pop('data', None)
+    # A key beside `data` takes precedence over the nested one.
     return {**(inner if isinstance(inner, Mapping) else {}), **found}
 
 
 def _located(location: str | None) -> dict[str, Any]:
-    """Parse a location of the form ``portal[;portal],group name number``, as in iSCSI discovery.
-    """
+    """Parse a location of the form ``portal[;portal...],group name lun``."""
     found = _LOCATION.fullmatch(location or '')
     if found is None:
         return {}

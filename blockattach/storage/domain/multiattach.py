@@ -2,6 +2,10 @@
 
 The rules decide on rows read at one moment. The caller writes the new row only if these rows are
 still unchanged.
+
+The statuses and texts are those of `_attachment_reserve` in ``cinder.volume.api``. A multiattach
+volume can also be attached while another attachment is reserved or attaching, which Cinder refuses
+(Launchpad 1747985).
 """
 import dataclasses
 from collections.abc import Sequence
@@ -36,8 +40,8 @@ HOLDER_SLOT = 0
 PAIR_SLOT = 1
 """Slots of a volume without multiattach.
 
-One slot is for the holder, the other for its pair: an attachment of the same instance during a
-migration.
+One slot is for the holder, the other for a second attachment of the same instance during a
+migration. The database allows each slot of a volume once.
 """
 SLOTS = (HOLDER_SLOT, PAIR_SLOT)
 
@@ -74,6 +78,7 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
     :raises InvalidVolume: refused; nothing was changed
     :raises NotAuthorized: forbidden; nothing was changed
     """
+    # Cinder compares the text in the same way, and its error ends with a blank.
     if 'error' in volume.own_status:
         raise errors.InvalidVolume(
             reason=f'Volume attachments can not be created if the volume is in an error state. '
@@ -87,9 +92,12 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
         return Admission(None, mode_of(volume, another_writes, mode))
     if not holders:
         return Admission(HOLDER_SLOT, mode_of(volume, another_writes, mode))
+    # A second attachment of the same server is needed to move the server between hosts (Launchpad
+    # 1694530).
     first = holders[0]
     if len(holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
         raise _not_reservable(volume)
+    # After a move the remaining attachment may have either slot.
     free = PAIR_SLOT if first.slot == HOLDER_SLOT else HOLDER_SLOT
     return Admission(free, first.mode or mode_of(volume, another_writes, mode))
 
@@ -124,6 +132,7 @@ def mode_of(volume: records.VolumeFacts, another_writes: bool,
 
 
 def _not_reservable(volume: records.VolumeFacts) -> errors.InvalidVolume:
+    # The text of Cinder, which names in-use for every multiattach volume.
     allowed = ('available or in-use or downloading' if volume.multiattach
                else 'available or downloading')
     status = volume.status

@@ -18,8 +18,8 @@ Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
 
 _POOLS_IN_SUMMARY = 20
 _UNSUITABLE = 'not suitable for the volume'
-# Reasons for users by filter. They replace reasons that name zones, capabilities or capacities.
-# Filters that are not built in have the same reason `_UNSUITABLE`.
+# Reasons for users by filter. Users may not see the names and capacities in the reasons for
+# administrators. All filters that are not built in share the reason `_UNSUITABLE`.
 _WORDS = {
     'alive': 'out of service',
     'beside': 'not on another backend of the host of the volume',
@@ -50,7 +50,7 @@ class Reason(str):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Result for one pool: the name and the reason of the filter that rejected it, or a score."""
+    """Result for one pool: the score, or the filter that rejected the pool and its reason."""
 
     pool: pools.Pool
     refused_by: str | None = None
@@ -60,8 +60,7 @@ class Verdict:
 
 def judge(request: pools.VolumeRequest, pool: pools.Pool,
           filters: Mapping[str, Filter]) -> Verdict:
-    """Return the verdict of the first filter that rejects the pool, or a verdict without reason.
-    """
+    """Apply filters until one rejects the pool. The verdict of a suitable pool has no reason."""
     for name, refuse in filters.items():
         reason = refuse(request, pool)
         if reason is not None:
@@ -125,6 +124,7 @@ def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Reject a pool on another backend than the source of the volume."""
+    # An empty host means that the source is deleted, see `pools.Facts`.
     host = request.facts.source_host
     if host is None or host == pool.host:
         return None
@@ -137,6 +137,7 @@ def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
     The data is copied by a process that serves both backends, so these must be on the same host.
     """
+    # The current pool is suitable too, since a retype may leave the volume there.
     if request.home is None or request.home == pool.name:
         return None
     here, there = request.home.partition('#')[0], pool.host
@@ -148,7 +149,7 @@ def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool on which an earlier attempt for the volume failed."""
+    """Reject a pool on which an earlier attempt for the volume failed (Cinder's RetryFilter)."""
     if pool.name in request.tried:
         return 'an earlier attempt on the pool failed'
     return None
@@ -170,20 +171,22 @@ def multiattach(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def capabilities(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool that does not satisfy the extra specs of the volume type."""
+    """Reject a pool that does not satisfy the extra specs of the type (CapabilitiesFilter)."""
     return volume_type.lacking(pool.capabilities, request.extra_specs)
 
 
 def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool with too little space left. A pool without limit always has space.
+    """Reject a pool with too little space left, as Cinder's CapacityFilter does.
 
-    The claim in the database is decisive. This filter avoids hopeless attempts.
+    A pool without limit always has space. The claim in the database is decisive. This filter
+    avoids hopeless attempts.
     """
     if math.isinf(pool.limit_gb):
         return None
     left, room_gb = left_gb(pool), request.room_gb(pool.name)
     if left < room_gb:
         return f'{max(left, 0):g} GiB left, {room_gb} GiB required'
+    # The report may show less space than the allocations of this service leave.
     if pool.thin and _free_virtual_gb(pool) < room_gb:
         return (f'{pool.free_gb:g} GiB free on disk, not enough for {room_gb} GiB with thin '
                 f'provisioning')
@@ -209,5 +212,7 @@ FILTERS: Mapping[str, Filter] = {
 }
 """Built-in filters by name. `[scheduler] scheduler_default_filters` selects those to apply."""
 ALWAYS = ('source', 'beside')
-"""Filters applied first, regardless of the configuration; no other pool could create the volume.
+"""Filters applied first, regardless of the configuration.
+
+A pool that one of them rejects cannot get the data of the volume.
 """

@@ -16,7 +16,10 @@ from blockattach.storage.domain import volume_type
 UNLIMITED_WORDS = frozenset({'infinite', 'unknown'})
 
 DEFAULT_RATIO = 20.0
-"""Over-subscription ratio of a thin pool that reports ``auto``."""
+"""Over-subscription ratio of a thin pool that reports ``auto``.
+
+The value is Cinder's default of ``max_over_subscription_ratio``.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,10 +57,7 @@ class Pool(Capacity):
 
     @property
     def usable(self) -> bool:
-        """Return True if the service and the backend of the pool are usable.
-
-        ``up`` must be True, and the backend must not report that it is down.
-        """
+        """True if ``up`` is True and the backend does not report that it is down."""
         return self.up and says_up(self.capabilities)
 
     @property
@@ -127,6 +127,7 @@ class VolumeRequest:
 
     def room_gb(self, pool_name: str) -> int:
         """Return the GiB that a pool must have left for the volume."""
+        # On another pool than the current one, the volume needs space for its whole size.
         return self.size_gb - (self.held_gb if self.home in (None, pool_name) else 0)
 
 
@@ -152,6 +153,7 @@ def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str
         multiattach=volume.multiattach, availability_zone=volume.availability_zone,
         extra_specs=extra_specs, tried=tuple(progress.get('tried', ())), verb=verb)
     if verb == 'extend':
+        # The volume stays on its pool, so the zone is not compared again.
         return dataclasses.replace(request, size_gb=progress['new_size'],
                                    held_gb=volume.size_gb, pool=volume.pool,
                                    availability_zone=None)
@@ -189,8 +191,9 @@ def stats(pool: Pool) -> dict[str, Any]:
 def gib(value: Any, default: float = 0.0) -> float:
     """Return a reported capacity as a number of GiB.
 
-    :returns: ``inf`` for the texts "infinite" and "unknown"; ``default`` if the value is not a
-        number, or is negative
+    Cinder's CapacityFilter accepts pools that report "infinite" or "unknown" for any volume.
+
+    :returns: ``inf`` for these texts; ``default`` if the value is not a number, or is negative
     """
     if isinstance(value, str) and value.strip().lower() in UNLIMITED_WORDS:
         return math.inf
@@ -207,7 +210,8 @@ def measure(capabilities: Mapping[str, Any]) -> Capacity:
     ``limit_gb`` is the maximum to allocate in total. For a thick pool this is its size without
     reserved space and space used by others. For a thin pool this is its size without reserved
     space, times the over-subscription ratio. The limit is ``inf`` if the total or the free
-    capacity is.
+    capacity is. Cinder's `calculate_capacity_factors` (``cinder.scheduler.sched_utils``) uses the
+    same terms.
     """
     total = gib(capabilities.get('total_capacity_gb'))
     free = gib(capabilities.get('free_capacity_gb'))
@@ -218,12 +222,15 @@ def measure(capabilities: Mapping[str, Any]) -> Capacity:
     kept = total * gib(capabilities.get('reserved_percentage')) / 100
     if thin:
         asked = capabilities.get('max_over_subscription_ratio')
+        # Cinder rejects a pool whose ratio is less than 1. Here the pool counts without
+        # over-subscription.
         ratio = DEFAULT_RATIO if asked == 'auto' else max(gib(asked, 1.0), 1.0)
         return Capacity(total, free, provisioned, (total - kept) * ratio, thin)
+    # Space in use that no volume accounts for: other users of the storage, or metadata.
     strangers = max(0.0, total - free - provisioned)
     return Capacity(total, free, provisioned, max(0.0, total - kept - strangers), thin)
 
 
 def flag(value: Any) -> bool:
-    """Return the boolean of a value that may be text."""
+    """Return the boolean of a reported value, which may be text."""
     return volume_type.is_true(value) if isinstance(value, str) else bool(value)

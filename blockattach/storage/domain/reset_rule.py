@@ -2,7 +2,7 @@
 
 A reset must not hide an attachment, make a volume without data attachable, or let a volume be
 deleted while it is in use. Operations on a volume end by themselves (owner, deadline) and need no
-reset.
+reset. Cinder writes nearly any status, so that a volume with attachments can become available.
 """
 import dataclasses
 import enum
@@ -34,6 +34,7 @@ own status applies in the latter case.
 
 MIGRATION_STATUSES = frozenset(
     {'none', 'migrating', 'error', 'success', 'completing', 'starting'})
+# Stored as NULL, as in Cinder.
 NO_MIGRATION = 'none'
 
 ATTACHED = 'attached'
@@ -106,7 +107,7 @@ class Facts:
 
     @property
     def is_true(self) -> bool:
-        """Return True if the requested derived status contradicts no attachment.
+        """True if the requested derived status contradicts no attachment.
 
         With attachments, the status must be the one that they imply or the one shown now. Without
         attachments, every derived status except in-use is true.
@@ -117,18 +118,18 @@ class Facts:
 
     @property
     def is_known(self) -> bool:
-        """Return True if the status can be set at all, or if no status is requested."""
+        """True if the status can be set at all, or if no status is requested."""
         return (self.requested.status is None or self.requested.status in OWN_STATUSES
                 or self.requested.status in DERIVED_STATUSES)
 
     @property
     def is_derived(self) -> bool:
-        """Return True if the requested status is derived from attachments."""
+        """True if the requested status is derived from attachments."""
         return self.requested.status in DERIVED_STATUSES
 
     @property
     def empties(self) -> bool:
-        """Return True if the request removes the attachments (attach_status detached)."""
+        """True if the request removes the attachments (attach_status detached)."""
         return self.requested.attach_status == DETACHED
 
 
@@ -138,6 +139,7 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
     decisions.Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
     decisions.Row(4, lambda facts: facts.requested.status is None, Outcome.ALLOWED),
+    # The only reset of a volume at work. The creation is ended, so that the volume can be deleted.
     decisions.Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
         and facts.requested.status == _Own.ERROR, Outcome.ALLOWED),
     decisions.Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),

@@ -1,4 +1,8 @@
-"""Snapshots: records, lifecycle and the checks of requests."""
+"""Snapshots: records, lifecycle and the checks of requests.
+
+Statuses and texts of the checks are those of ``cinder.volume.api`` and
+``cinder.api.contrib.snapshot_actions``.
+"""
 import dataclasses
 import datetime
 import enum
@@ -69,6 +73,7 @@ TRANSITIONS = (
     Move(Status.DELETING, Event.DELETE_FAILED, Status.ERROR_DELETING),
     # Back to the status before the operation.
     Move(Status.DELETING, Event.DELETE_CANCELLED, None),
+    # Without a status in between: the backend is not called, since it keeps the data.
     Move(Status.AVAILABLE, Event.UNMANAGE, Status.GONE),
     Move(Status.ERROR, Event.UNMANAGE, Status.GONE),
     Move(Status.CREATING, Event.STATE, None),
@@ -85,6 +90,7 @@ DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event
 UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
 """Statuses in which a snapshot may be unmanaged."""
 
+# The statuses of os-update_snapshot_status, by which Nova reports snapshots that it makes itself.
 STATED = {Status.CREATING: (Status.CREATING, Status.AVAILABLE, Status.ERROR),
           Status.DELETING: (Status.DELETING, Status.ERROR_DELETING)}
 """Statuses that a consumer which creates or deletes a snapshot may report, by current status."""
@@ -152,10 +158,12 @@ def settled(status: str) -> Status:
 
 
 def check_stated(now: str, stated: str) -> Status:
-    """Return the status that a consumer reports of a snapshot, if the report is allowed.
+    """Validate the status of a snapshot that a consumer reports.
 
     :param now: current status of the snapshot
-    :raises InvalidInput: if a consumer may not report that status
+    :param stated: reported status
+    :returns: the reported status
+    :raises InvalidInput: if a consumer may not report the status
     """
     if now not in STATED:
         raise errors.InvalidInput(
@@ -171,9 +179,11 @@ def check_source(volume_id: str, own_status: str, shown: str, pool: str | None,
                  in_use: bool) -> None:
     """Check that a snapshot of a volume may be created.
 
+    :param own_status: status of the volume without regard to its attachments
     :param shown: status of the volume as shown to clients
+    :param pool: pool of the volume; None if the volume is not scheduled yet
     :param in_use: True if a snapshot of a volume that is in use is allowed
-    :raises InvalidVolume: if the volume has no pool or is in another status
+    :raises InvalidVolume: if the volume has no pool, or its status does not allow a snapshot
     """
     allowed = ('available', 'in-use') if in_use else ('available',)
     if pool is None:

@@ -1,6 +1,10 @@
 """Sources of new volumes: the checks of a volume or snapshot to create a volume from.
 
-The checks run when the volume is requested, and again when its row is written.
+The checks run when the volume is requested, and again when its row is written, because the source
+may be deleted in between. Cinder checks only once.
+
+The statuses, sizes and texts are those of `ExtractVolumeRequestTask` in
+``cinder.volume.flows.api.create_volume``.
 """
 import dataclasses
 
@@ -32,7 +36,7 @@ class Source:
 
     @property
     def id(self) -> str:
-        """Identifier of the snapshot if there is one, else of the volume."""
+        """Id of the snapshot if the source is one, else id of the volume."""
         return self.snapshot_id or self.volume_id
 
     @property
@@ -60,13 +64,15 @@ def of_volume(volume: records.Volume) -> Source:
 def check(source: Source, size_gb: int) -> None:
     """Check that a volume of ``size_gb`` GiB can be created from the source now.
 
-    :raises InvalidVolume, InvalidSnapshot: its status does not allow it
-    :raises InvalidInput: the volume would be smaller
+    :raises InvalidVolume: the status of the source volume does not allow the creation
+    :raises InvalidSnapshot: the status of the snapshot does not allow the creation
+    :raises InvalidInput: the volume would be smaller than the source
     """
     if source.snapshot_id is None:
         if source.status not in USABLE_VOLUMES:
             raise errors.InvalidVolume(reason=_must_be('source volume', USABLE_VOLUMES))
         if size_gb < source.size_gb:
+            # Cinder's text has two blanks too.
             raise errors.InvalidInput(
                 f"Invalid input received: Volume size '{size_gb}'GB cannot be smaller than "
                 f'original volume size  {source.size_gb}GB. They must be >= original volume size.')
@@ -84,10 +90,11 @@ def check_type(source: Source, own: records.VolumeType, kind: records.VolumeType
     """Check that a volume of another type than that of its source can be created from the source.
 
     The volume is created on the backend of the source, so both types must be for the same backend
-    and have the same encryption.
+    and have the same encryption. The rule is `_retype_is_possible` of ``cinder.volume.api``.
 
     :param own: type of the source
-    :param backends: number of backends; with a single one both types use it
+    :param kind: type of the new volume
+    :param backends: number of backends; a single backend serves all types
     :raises InvalidInput: if the types are not compatible
     """
     if kind.id == own.id:

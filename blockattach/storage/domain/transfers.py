@@ -44,5 +44,5 @@ def matches(sealed: str, auth_key: str) -> bool:
 
 
 def _digest(salt: str, auth_key: str) -> str:
-    # A key of 128 random bits cannot be guessed: a slow digest would protect nothing.
+    # A key of 128 random bits cannot be guessed, so a slow digest would add no protection.
     return hashlib.sha256(f'{salt}{auth_key}'.encode()).hexdigest()

@@ -164,10 +164,10 @@ TRANSITIONS = (
     *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
     Move(OwnStatus.DELETING, Event.DELETED, OwnStatus.GONE),
     Move(OwnStatus.DELETING, Event.DELETE_FAILED, OwnStatus.ERROR_DELETING),
-    # Back to the status before the operation.
+    # Back to the status before the operation, which the work record of the deletion keeps.
     Move(OwnStatus.DELETING, Event.DELETE_CANCELLED, None),
     Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
-    # Reimage.
+    # os-reimage, also of a volume in error, as in Cinder.
     Move(OwnStatus.AVAILABLE, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.ERROR, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
@@ -175,6 +175,8 @@ TRANSITIONS = (
     Move(OwnStatus.AVAILABLE, Event.UPLOAD, OwnStatus.UPLOADING),
     Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.EXTEND, OwnStatus.EXTENDING),
+    # An event without a change of the status still counts the generation, so that a process that
+    # works on an older state of the volume notices.
     Move(OwnStatus.EXTENDING, Event.EXTEND_CLAIMED, OwnStatus.EXTENDING),
     Move(OwnStatus.EXTENDING, Event.EXTENDED, OwnStatus.AVAILABLE),
     Move(OwnStatus.EXTENDING, Event.EXTEND_FAILED, OwnStatus.ERROR_EXTENDING),
@@ -212,16 +214,23 @@ TRANSITIONS = (
 _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
-"""Own statuses in which a volume without attachments may be deleted."""
+"""Own statuses in which a volume without attachments may be deleted.
+
+They are those of `delete` in ``cinder.volume.api``, and error_deleting, from which Cinder deletes
+only with force.
+"""
 
 UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
 """Own statuses in which a volume may be unmanaged."""
 
 MOVING = frozenset({'starting', 'migrating', 'completing'})
-"""Migration statuses in which a volume must not be deleted."""
+"""Migration statuses in which a volume must not be deleted, retyped, migrated or unmanaged."""
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
-"""Own statuses in which a volume may be attached."""
+"""Own statuses in which a volume may be reserved.
+
+As in Cinder, Nova may reserve a volume before its image is downloaded.
+"""
 
 WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
                 OwnStatus.EXTENDING: OwnStatus.ERROR_EXTENDING,
@@ -244,6 +253,7 @@ CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATI
 """Own statuses of operations that may claim space in addition to the size of the volume."""
 
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
+# Cinder sets a volume to maintenance during a migration with `lock_volume`.
 _SHOWN: dict[str, str] = {OwnStatus.MIGRATING_LOCKED: OwnStatus.MAINTENANCE.value}
 """Other own statuses that are shown under a different name."""
 
@@ -274,7 +284,8 @@ RANK_STATUSES = {
     2: Derived('attaching', 'attaching'),
     3: Derived('detaching', 'detaching'),
     4: Derived('reserved', 'reserved'),
-    # A failed attachment holds the volume, but neither breaks it nor refuses others.
+    # A failed attachment holds the volume, but neither puts the volume into error nor refuses
+    # others. Cinder ignores failed attachments, and shows such a volume as available.
     5: Derived('reserved', 'reserved'),
     None: Derived('available', 'detached'),
 }

@@ -1,6 +1,7 @@
 """Volume types: the extra specs and encryption settings that the service evaluates.
 
-The comparison of extra specs with the capabilities of a pool is Cinder's, so that types keep their
+The comparison of extra specs with the capabilities of a pool is that of Cinder's
+CapabilitiesFilter (``cinder.scheduler.filters.extra_specs_ops``), so that types keep their
 meaning. A value is an operator and an operand, of which only the first word counts, or ``<or>``
 and alternatives, or a text that must be equal.
 """
@@ -19,7 +20,10 @@ _FALSE_WORDS = frozenset({'false', '0', 'f', 'no', 'n', 'off'})
 _CACHEABLE = 'cacheable'
 _ZONES = 'RESKEY:availability_zones'
 USER_VISIBLE_SPECS = frozenset({_MULTIATTACH, 'replication_enabled', _ZONES})
-"""Extra specs that callers without administrator rights may see."""
+"""Extra specs that callers without administrator rights may see.
+
+The list is that of ``cinder.policies.type_extra_specs``.
+"""
 LISTS = frozenset({_ZONES})
 """Extra specs whose value is a list of names. A filter matches one of the names."""
 
@@ -36,7 +40,7 @@ def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
 def is_true(value: str | None) -> bool:
     """Return the boolean of an extra spec: ``<is> X`` or plain ``X``.
 
-    None and unknown words are false.
+    None and unknown words are false, as in `bool_from_string` of oslo.utils, which Cinder uses.
     """
     return _operand(value) in _TRUE_WORDS
 
@@ -79,6 +83,8 @@ CONTROL_LOCATIONS = (FRONT_END, BACK_END)
 
 def check_specs(extra_specs: Mapping[str, str]) -> None:
     """Check that the extra specs of a type do not contradict each other.
+
+    Cinder has the same rule in ``cinder.api.contrib.types_extra_specs``.
 
     :raises InvalidInput: if multiattach and cacheable are both set. Hosts that share a volume must
         not cache its data.
@@ -132,7 +138,10 @@ def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> 
 
 
 def matches(value: Any, required: str) -> bool:
-    """Return True if a value reported by a pool satisfies the value of an extra spec."""
+    """Return True if a value reported by a pool satisfies the value of an extra spec.
+
+    :param value: single value; for a reported list, each of its values is compared
+    """
     words = required.split()
     if words[:1] == ['<or>']:
         return value in words[1::2]
@@ -144,7 +153,7 @@ def matches(value: Any, required: str) -> bool:
     try:
         return compare(value, words[1])
     except (TypeError, ValueError):
-        # A value that cannot be compared does not match.
+        # A value that cannot be compared does not match. Cinder catches only ValueError.
         return False
 
 
@@ -178,11 +187,12 @@ def _same_boolean(value: Any, operand: str) -> bool:
 
 
 def _boolean(value: Any) -> bool:
-    """Return the boolean of a value. Text that does not mean true is false."""
+    # Text that does not mean true is false.
     return value if isinstance(value, bool) else is_true(str(value))
 
 
 _OPERATORS: Mapping[str, Callable[[Any, str], bool]] = {
+    # In Cinder, `=` means "at least".
     '=': _numbers(operator.ge),
     '==': _numbers(operator.eq),
     '!=': _numbers(operator.ne),

@@ -27,7 +27,8 @@ INVARIANTS = tuple(sorted((
 def check(facts: observed.Facts, settled: bool = True) -> list[observed.Violation]:
     """Return all violations by severity, worst first.
 
-    :param settled: False to leave out invariants that may be violated for a moment
+    :param settled: False to leave out invariants that may be violated while operations are in
+        progress (`observed.Row.settled`)
     """
     return [
         observed.Violation(row.name, row.promise, row.severity, *found, row.repair.format(

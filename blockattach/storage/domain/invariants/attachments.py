@@ -39,6 +39,7 @@ def _slots_are_kept(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         mine = live.get(volume.id, ())
         slots = [row.slot for row in mine]
+        # The unique constraint on slots limits the attachments. It does not apply to NULL.
         if volume.multiattach:
             if any(slot is not None for slot in slots):
                 yield _Found(volume.id, None, f'is multiattach but attachments hold slots {slots}')
@@ -56,6 +57,7 @@ def _one_writes(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         if not volume.single_writer:
             continue
+        # Several attachments of one server are one writer, as during a migration of the server.
         writers = [row for row in live.get(volume.id, ()) if row.mode == _RW]
         if len(writers) > 1 and (len({row.instance_uuid for row in writers}) > 1
                                  or writers[0].instance_uuid is None):

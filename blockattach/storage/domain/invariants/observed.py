@@ -18,6 +18,7 @@ from blockattach.storage.domain import volume_lifecycle
 _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
+# Own statuses with a work record. `work._MAY_BE_AT_WORK` has those with or without one.
 _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.EXTENDING, _Own.REVERTING,
                       _Own.UPLOADING, _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING,
                       _Own.MANAGING, _Own.UNMANAGING})
@@ -60,7 +61,8 @@ class VolumeFact:
 
     @property
     def at_work(self) -> bool:
-        """Return True if the own status of the volume requires a work record."""
+        """True if the own status of the volume requires a work record."""
+        # An administrator may reset a volume that exists on its backend to creating.
         return self.own_status in _AT_WORK and not (
             self.own_status == _Own.CREATING and self.made)
 
@@ -86,7 +88,7 @@ class SnapshotFact:
 
     @property
     def at_work(self) -> bool:
-        """Return True if the status requires a work record, of the snapshot or of its volume."""
+        """True if the status requires a work record, of the snapshot or of its volume."""
         return self.status in snapshots.STATED and not self.status_reset
 
 
@@ -215,7 +217,10 @@ class Severity(enum.StrEnum):
 
 
 class Found(NamedTuple):
-    """Violation found by an invariant: the volume, the attachment and a description."""
+    """Violation found by an invariant.
+
+    :ivar said: description, with the volume or the attachment as its subject
+    """
 
     volume_id: str | None
     attachment_id: str | None
@@ -223,8 +228,10 @@ class Found(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Invariant.
+    """Invariant with the function that finds its violations.
 
+    :ivar promise: promise to users that the invariant stands for, ``P2`` to ``P9``
+    :ivar meaning: the invariant as a sentence for operators
     :ivar settled: True if the invariant may be violated for a moment during an operation. It is
         then checked only on resources without an operation in progress
     :ivar repair: command that repairs a violation, formatted with ``{volume_id}`` and
@@ -242,7 +249,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """Violation of an invariant."""
+    """Violation of an invariant, with the command that repairs the violation."""
 
     invariant: str
     promise: str

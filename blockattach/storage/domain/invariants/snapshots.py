@@ -17,6 +17,7 @@ def _snapshots_have_a_volume(facts: observed.Facts) -> Iterator[_Found]:
         volume = volumes.get(row.volume_id)
         if volume is None:
             yield _Found(row.volume_id, None, f'is deleted but has snapshot {row.id}')
+        # A volume with snapshots is not migrated, so both stay on the same pool.
         elif row.pool != volume.pool:
             yield _Found(volume.id, None,
                          f'is on {volume.pool} but snapshot {row.id} is on {row.pool}')

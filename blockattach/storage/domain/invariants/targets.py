@@ -9,6 +9,7 @@ _Found = observed.Found
 _Severity = observed.Severity
 _State = attachment_lifecycle.State
 _RW = connection.AccessMode.RW
+# Unlike `attachment_lifecycle.GRANTED`, without connecting: the grant is still being made.
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 

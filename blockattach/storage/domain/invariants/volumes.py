@@ -44,7 +44,7 @@ def _status_is_derived(facts: observed.Facts) -> Iterator[_Found]:
 def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFact],
               ) -> tuple[int | None, str, str]:
     """Return the expected lowest rank, status and attach status of a volume."""
-    # A legacy reservation counts as attaching.
+    # A legacy reservation counts as attaching (`attachment_lifecycle.HELD_RANK`).
     states = [_State.CONNECTING if row.legacy_reservation and row.state == _State.RESERVED
               else _State(row.state) for row in rows]
     rank, status, attach_status = None, 'available', 'detached'
@@ -60,6 +60,7 @@ def _statuses(volume: observed.VolumeFact, rows: Sequence[observed.AttachmentFac
 
 
 def _room_is_counted(facts: observed.Facts) -> Iterator[_Found]:
+    # A volume that is moved counts on both pools until the move ends.
     placed: dict[str | None, int] = {}
     for volume in facts.volumes:
         if not volume.deleted:
@@ -89,6 +90,7 @@ def _source_stays(facts: observed.Facts) -> Iterator[_Found]:
 
 def _made_beside_its_source(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
+        # Until it is scheduled, the volume has no host.
         host = records.host_of(volume.source_pool)
         if volume.is_copy and host is not None and volume.host not in (None, host):
             yield _Found(volume.id, None, f'is being created on {volume.host} but the source is '
@@ -99,6 +101,7 @@ def _moves_between_backends(facts: observed.Facts) -> Iterator[_Found]:
     for volume in facts.volumes:
         there = records.host_of(volume.claimed_pool)
         moves = volume.own_status in (_Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING)
+        # The data is copied by a process that serves both backends (`placement.beside`).
         if moves and there is not None and (volume.host or '').partition('@')[0] != \
                 there.partition('@')[0]:
             yield _Found(volume.id, None, f'is on {volume.host} but is being migrated to {there} '
