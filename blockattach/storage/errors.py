@@ -70,6 +70,7 @@ class NoPoolForVolume(InvalidInput):
     text = 'Invalid input received: No backend can host the volume: %(summary)s'
 
 
+# Cinder answers with HTTP 400, not 409.
 class VolumeTypeInUse(InvalidInput):
     code = 'volume_type.in_use'
     text = 'Volume Type is currently in use.'
@@ -109,6 +110,7 @@ class QosSpecsTaken(InvalidInput):
             'specs: %(qos_specs_id)s')
 
 
+# Cinder answers an update with HTTP 400 too, but a create with 500.
 class ConnectorUnusable(InvalidInput):
     code = 'connector.unusable'
     text = "Invalid input received: Connector doesn't have required information: %(missing)s"
@@ -240,6 +242,7 @@ class TransferNotFound(NotFound):
     text = 'Transfer %(transfer_id)s could not be found.'
 
 
+# The same answer as in Cinder for an id that does not exist: no resource of the kind does.
 class NoneOffered(NotFound):
     code = 'not_offered.not_found'
     text = '%(kind)s %(id)s could not be found.'
@@ -273,6 +276,8 @@ class VolumeTypeChanged(Conflict):
     retry_after = '1'
 
 
+# Cinder answers an update with HTTP 409 but a create with 400 (`multiattach.admit`). Both texts
+# end with a blank.
 class VolumeInError(Conflict):
     code = 'volume.in_error'
     text = ('Resource conflict: Volume attachments can not be updated if the volume is in an '
@@ -318,7 +323,10 @@ class AttachmentBusy(Conflict):
 
 
 class AttachmentInUseByServer(Conflict):
-    """A server uses the attachment. The text begins like that of Cinder, which clients parse."""
+    """Error about an attachment that a server uses.
+
+    The text begins with that of Cinder, which clients parse.
+    """
 
     code = 'attachment.in_use_by_server'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance %(instance_id)s using the '
@@ -327,7 +335,10 @@ class AttachmentInUseByServer(Conflict):
 
 
 class AttachmentNotNamed(AttachmentInUseByServer):
-    """The volume has several attachments. The text has an empty instance id, as in Cinder."""
+    """Error about a request that does not name one of several attachments.
+
+    The text has an empty instance id, as in Cinder.
+    """
 
     code = 'attachment.not_named'
     text = ('ConflictNovaUsingAttachment: Detach volume from instance  using the Compute API, or '
@@ -345,6 +356,7 @@ class SnapshotLimitExceeded(QuotaExceeded):
     text = 'SnapshotLimitExceeded: Maximum number of snapshots allowed (%(limit)s) exceeded'
 
 
+# Cinder has no quota of attachments. The text is formed like that of volumes.
 class AttachmentLimitExceeded(QuotaExceeded):
     code = 'quota.attachments'
     text = ("AttachmentLimitExceeded: Maximum number of attachments allowed (%(limit)s) exceeded "
@@ -365,7 +377,7 @@ class VolumeSizeExceedsLimit(QuotaExceeded):
 
 
 class ImageUnacceptable(BlockattachError):
-    """The data of an image cannot be used, and a retry does not help."""
+    """Error about an image whose data cannot be used. A retry does not help."""
 
     code = 'image.unacceptable'
     status = 500
@@ -386,7 +398,7 @@ class ImageTooLarge(ImageUnacceptable):
 
 
 class ConversionFailed(BlockattachError):
-    """qemu-img failed, or exceeded a limit."""
+    """Error of qemu-img, which failed or exceeded a limit."""
 
     code = 'image.conversion_failed'
     status = 500
@@ -394,7 +406,7 @@ class ConversionFailed(BlockattachError):
 
 
 class ServerHostUnknown(BlockattachError):
-    """The host of a server cannot be determined, so no pool counts as near the server."""
+    """Error about a server whose host cannot be determined, so no pool counts as near it."""
 
     code = 'nova.server_host_unknown'
     status = 500
@@ -402,7 +414,7 @@ class ServerHostUnknown(BlockattachError):
 
 
 class NoValidPool(BlockattachError):
-    """Every pool was rejected.
+    """Error about a volume for which every pool was rejected.
 
     ``reasons`` in the arguments maps the names of pools to the reasons.
     """

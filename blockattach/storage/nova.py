@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 Answer = TypeVar('Answer')
 _SERVICE_TYPE = 'compute'
 _MICROVERSION = '2.89'
-"""First microversion that shows the id of a volume attachment."""
+"""First microversion that shows the attachment id of an attached volume. Cinder uses it too."""
 _EXTENDED = '2.51'
 """First microversion with the event volume-extended."""
 _EVENT_FAILURES: dict[int | None, str] = {
@@ -43,7 +43,9 @@ _REIMAGED = '2.93'
 _HOST = 'OS-EXT-SRV-ATTR:host'
 _PROJECT = 'tenant_id'
 _TASK = 'OS-EXT-STS:task_state'
+# A server that is being built has no task at times.
 _BUILT = 'BUILD'
+# Nova allows `all_tenants` only to accounts that see the servers of all projects.
 _EVERYBODYS = '/servers?all_tenants=1&limit=1'
 
 
@@ -80,6 +82,7 @@ class NovaClient:
         :returns: an empty body if the body is not a JSON object
         :raises ClientException: if no response was received
         """
+        # The token of the caller, so that Nova decides whether the caller may see the server.
         token = caller.auth_token or identity.NO_TOKEN
         endpoint = self._settings.endpoint_override or identity.endpoint(
             self._session, self._settings, token, _SERVICE_TYPE)
@@ -117,7 +120,7 @@ class _Account:
 
     def _post(self, path: str, body: dict[str, Any],
               microversion: str) -> tuple[int, dict[str, Any]]:
-        """Send a POST request; results and errors as in `_get`."""
+        """Send a POST request. Results and errors are those of `_get`."""
         return _within(self._seconds, self._ask, 'POST', path, microversion, body)
 
     def _ask(self, method: str, path: str, microversion: str | None,
@@ -222,7 +225,10 @@ class ServerEvents(_Account):
 
     def _send(self, volume_id: str, microversion: str,
               events: list[dict[str, str]]) -> dict[str, str]:
-        """Send events, and return the reason of the failure by id of a server not notified."""
+        """Send events.
+
+        :returns: reason of the failure by id of each server that was not notified
+        """
         server_ids = [event['server_uuid'] for event in events]
         body = {'events': [{**event, 'tag': volume_id} for event in events]}
         try:
@@ -231,6 +237,7 @@ class ServerEvents(_Account):
                 if _is_absent(status, answer):
                     return dict.fromkeys(server_ids, _EVENT_FAILURES[404])
                 results = answer.get('events')
+                # Nova responds with 207 if it rejected some of the events.
                 if status not in (200, 207) or not isinstance(results, list):
                     raise _Unclear(status)
         except _Unlearnt as unlearnt:
@@ -242,14 +249,14 @@ class ServerEvents(_Account):
 
 
 class _Unlearnt(Exception):
-    """Error of an event for which Nova was not reached or sent an unusable response."""
+    """Error about an event for which Nova was not reached or sent an unusable response."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
 
 
 class _Unclear(Exception):
-    """Error of a response of Nova that does not answer the question."""
+    """Error about a response of Nova that does not answer the question."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -283,7 +290,7 @@ def _attachment_in_use(get: Callable[[str], tuple[int, dict[str, Any]]], server_
     """Return the id of the attachment by which a server uses a volume, as a canonical UUID.
 
     :returns: None if the server does not use the volume
-    :raises _Unclear: if the response does not tell
+    :raises _Unclear: if the response does not contain a valid id
     """
     status, body = get(f'{_path(server_id)}/os-volume_attachments/{volume_id}')
     if _is_absent(status, body):
@@ -321,6 +328,7 @@ def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answ
         try:
             answer.set_result(act(*arguments))
         except BaseException as error:
+            # The caller raises the error. Without a result, the caller would wait for its timeout.
             answer.set_exception(error)
 
     threads.Threads().begin('nova', run).start()

@@ -78,7 +78,6 @@ class AttachmentPayload(serializing.BlockattachObject):
 
     @classmethod
     def from_domain(cls, attachment: records.Attachment) -> Self:
-        """Return the payload of an attachment."""
         return cls.of(
             attachment, **_words(attachment), attached_host=attachment.host,
             attach_time=attachment.attached_at, detach_time=attachment.detached_at)
@@ -123,6 +122,7 @@ class VolumeAttachmentPayload(serializing.BlockattachObject):
         :param attachment: attachment that the notification is about
         :param rows: live attachments of the volume that lists of the API show
         """
+        # In Cinder's payload, `host` is the pool and `volume_type` is the id of the type.
         return cls.of(
             volume, attachment=AttachmentPayload.from_domain(attachment),
             volume_attachment=[AttachmentPayload.from_domain(row) for row in rows],
@@ -132,7 +132,7 @@ class VolumeAttachmentPayload(serializing.BlockattachObject):
 
 
 def _words(attachment: records.Attachment) -> dict[str, str | None]:
-    """Return the state and the mode of an attachment in the words of the API."""
+    """Return the state and the mode of an attachment with the values of the API."""
     return {'attach_status': attachment_lifecycle.WIRE_STATUS[attachment.state],
             'attach_mode': attachment.mode and attachment.mode.value}
 
@@ -159,11 +159,9 @@ class VolumeRequest(serializing.BlockattachObject):
 
     @classmethod
     def from_domain(cls, request: pools.VolumeRequest) -> Self:
-        """Return the object for a request."""
         return cls.of(request, extra_specs=dict(request.extra_specs), tried=list(request.tried))
 
     def to_domain(self) -> pools.VolumeRequest:
-        """Return the request in the form of the domain."""
         values = {name: getattr(self, name) for name in self.fields}
         return pools.VolumeRequest(**values | {
             'extra_specs': dict(self.extra_specs), 'tried': tuple(self.tried)})
@@ -191,6 +189,7 @@ class PoolsReport(serializing.BlockattachObject):
         :param capabilities: capabilities by pool, with the keys of Cinder's pool statistics
         :raises TypeError: if a capability is neither text, number, boolean, null, list nor mapping
         """
+        # JSON has no infinity, and other readers than Python reject the text that `json` writes.
         return cls(host=host, pools={
             name: json.dumps(_expressible(pool), allow_nan=False, sort_keys=True)
             for name, pool in capabilities.items()})
@@ -201,8 +200,7 @@ class PoolsReport(serializing.BlockattachObject):
 
 
 def _expressible(value: Any) -> Any:
-    """Return a value for JSON, with infinity as "infinite", the word of drivers, and NaN as null.
-    """
+    """Return a value for JSON, with infinity as "infinite" as in Cinder's drivers, NaN as null."""
     if isinstance(value, Mapping):
         return {str(key): _expressible(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

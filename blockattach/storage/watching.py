@@ -116,8 +116,11 @@ class Hub:
         self._render = render
         self._clock = clock
         self._poll = select.epoll()
+        # Ends the wait of the thread when a connection arrives, or when the hub is to stop.
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(self._wake, select.EPOLLIN)
+        # Other threads add to `_arriving` and set `_ending` under the lock. Only the thread itself
+        # changes the other attributes, so they need no lock.
         self._arriving: list[_Stream] = []
         self._lock = threading.Lock()
         self._streams: dict[int, _Stream] = {}
@@ -131,7 +134,6 @@ class Hub:
         self._thread = threading.Thread(target=self._run, name='watch', daemon=True)
 
     def start(self) -> None:
-        """Start the thread that serves the streams."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -145,7 +147,6 @@ class Hub:
         os.close(self._wake)
 
     def count(self) -> int:
-        """Return the number of streams."""
         return len(self._streams) + len(self._arriving)
 
     def offer(self, environ: dict[str, Any]) -> None:
@@ -170,6 +171,7 @@ class Hub:
         first = frame('missed', b'{"reason":"removed"}') if watch.missed else b''
         stream.put(head + first + frame('ready', b'{}', watch.after), self._settings.buffer_bytes)
         with self._lock:
+            # The thread may have taken its last connections already.
             if self._ending:
                 connection.close()
                 return
@@ -195,6 +197,7 @@ class Hub:
                     # last one, and new events go to the others in between.
                     self._next_look = now
                 self._tend(now)
+        # Connections that arrived before `stop` get the last event as well.
         self._admit_arriving()
         for stream in list(self._streams.values()):
             self._guard(stream, functools.partial(self._end, reason='stopping'))
@@ -245,6 +248,7 @@ class Hub:
     def _look(self) -> None:
         """Read new events, and send them to the streams."""
         try:
+            # Events have no position until a process that reads them assigns one.
             while history.number(self._database):
                 pass
             if not self._live:
@@ -257,6 +261,7 @@ class Hub:
                 self._guard(stream, self._catch_up)
             self._fails = False
         except (errors.BlockattachError, db_exception.DBError) as exc:
+            # Once for each outage, since the thread tries again after every `poll_seconds`.
             if not self._fails:
                 LOG.warning('Failed to read attachment events, will retry%s',
                             fields(reason=exc))
@@ -265,9 +270,12 @@ class Hub:
     def _hand_on(self, event: records.AttachmentEvent) -> None:
         assert event.position is not None
         self._position = event.position
+        # Rendered once for all streams, and only if any stream gets the event.
         data = None
         for key in (event.volume_id, None):
             for stream in list(self._live.get(key, ())):
+                # A stream starts at the last event when it was requested, which the thread may not
+                # have read yet.
                 if event.position > stream.position and matches(stream.wanted, event):
                     data = data or self._framed(event)
                     self._guard(stream, functools.partial(self._send, data=data))
@@ -281,6 +289,7 @@ class Hub:
                 stream.position = event.position
                 if matches(stream.wanted, event):
                     stream.put(self._framed(event), self._settings.buffer_bytes)
+            # Without a page, the events up to the position of the thread have been purged.
             if not page:
                 stream.position = self._position
             self._flush(stream)
@@ -300,7 +309,7 @@ class Hub:
             self._end(stream, 'slow')
 
     def _end(self, stream: _Stream, reason: str) -> None:
-        """Send the last event. Events that were not sent can be read with another stream."""
+        """Send the last event. The client reads the events after it with a new stream."""
         stream.ends = True
         self._leave(stream)
         stream.until = self._clock.monotonic() + _LAST_SECONDS
@@ -314,11 +323,15 @@ class Hub:
         if sent and stream.ends:
             self._close(stream)
         elif sent is waited:
+            # Only if the stream starts or stops waiting, to save a system call for each event.
             self._poll.modify(stream.connection.number,
                               _READABLE | (0 if sent else stream.connection.waits_for))
 
     def _tend(self, now: float) -> None:
-        """End streams that are too old, and send heartbeats on the others."""
+        """End streams that are too old, and send heartbeats on the others.
+
+        The client of an old stream has to authenticate again for the next one.
+        """
         for stream in [stream for stream in self._streams.values() if stream.until <= now]:
             self._guard(stream, self._close if stream.ends
                         else functools.partial(self._end, reason='renew'))

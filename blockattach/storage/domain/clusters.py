@@ -10,7 +10,7 @@ class Cluster:
     :ivar name: ``cluster@backend``
     :ivar num_hosts: number of members
     :ivar num_down_hosts: number of members that send no heartbeats
-    :ivar num_frozen: number of frozen members; a single one freezes the cluster
+    :ivar num_frozen: number of frozen members; a single frozen member freezes the cluster
     :ivar reason: disabled reason of one of the members
     """
 

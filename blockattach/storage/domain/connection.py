@@ -335,7 +335,6 @@ def _check_names(connector: Mapping[str, Any]) -> None:
     for name, is_valid, form in _FORMS:
         if name not in connector or is_valid(connector[name]):
             continue
-        # Cinder treats an empty value like a missing one.
         if not (connector[name] or '').strip():
             raise errors.ConnectorUnusable(missing=name)
         raise _wrong(f'{name} must be {form}')

@@ -10,7 +10,10 @@ Outcome = TypeVar('Outcome')
 
 
 class Row(NamedTuple, Generic[Facts, Outcome]):
-    """Row of a decision table over ``Facts``. Rows with the same number belong together."""
+    """Row of a decision table over ``Facts``.
+
+    :ivar number: number of the rule. Several rows may belong to one rule
+    """
 
     number: int
     condition: Callable[[Facts], bool]

@@ -89,7 +89,7 @@ def _server_of(facts: Facts) -> Server:
 
 
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
-    # A consumer without Nova, such as a CSI driver, may use the volume without completing.
+    # A consumer other than Nova may use the volume without having completed the attachment.
     decisions.Row(1, lambda facts: not facts.server_id and facts.has_session, Outcome.STAYS),
     decisions.Row(2, lambda facts: not facts.server_id, Outcome.ABANDONED),
     decisions.Row(3, lambda facts: facts.nova is Nova.NONE, Outcome.ABANDONED),

@@ -201,7 +201,6 @@ class _Parser:
                                      [functools.partial(node, names) for node in nodes])
 
     def unexpected(self) -> ExpressionError:
-        """Return an error about the next token or the end of the expression."""
         if self.next.kind == 'end':
             return ExpressionError('unexpected end of expression')
         return ExpressionError(f'unexpected {self.next.text!r}')

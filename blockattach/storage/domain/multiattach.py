@@ -92,8 +92,7 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
         return Admission(None, mode_of(volume, another_writes, mode))
     if not holders:
         return Admission(HOLDER_SLOT, mode_of(volume, another_writes, mode))
-    # A second attachment of the same server is needed to move the server between hosts (Launchpad
-    # 1694530).
+    # Nova needs a second attachment to move a server between hosts (Launchpad 1694530).
     first = holders[0]
     if len(holders) > 1 or instance_uuid is None or first.instance_uuid != instance_uuid:
         raise _not_reservable(volume)

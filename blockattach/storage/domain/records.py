@@ -33,7 +33,7 @@ class TypeEncryption:
 class QosSpecs:
     """QoS specs: named limits of volume types.
 
-    :ivar consumer: who enforces the limits, see `blockattach.storage.domain.qos`
+    :ivar consumer: component that enforces the limits, see `blockattach.storage.domain.qos`
     """
 
     id: str
@@ -112,7 +112,7 @@ class Volume:
     :ivar own_status: status without regard to attachments (`volume_lifecycle.OwnStatus`)
     :ivar status: status in the API, derived from ``own_status`` and ``lowest_rank``
     :ivar lowest_rank: see `attachment_lifecycle.RANKS`; None without live attachments
-    :ivar single_writer: True if only one attachment at a time may have mode rw
+    :ivar single_writer: True if only one server at a time may have attachments with mode rw
     :ivar pool: ``host@backend#pool``; None until the volume is scheduled
     :ivar generation: incremented by every change of ``own_status``
     """
@@ -309,7 +309,12 @@ class AttachmentEvent:
 class Attachment:
     """Attachment row.
 
+    :ivar previous_state: state to which a refusal of the backend returns; None if there is none
+    :ivar legacy_reservation: True if created by os-reserve and not adopted by os-attach yet
     :ivar mode: access mode; None if not decided yet
+    :ivar previous_connector: connector before the connect in progress, to which a refusal returns
+    :ivar owner: process instance that works on the attachment; None if none does
+    :ivar last_error: reason of the last refusal by the backend
     """
 
     id: str

@@ -175,8 +175,8 @@ TRANSITIONS = (
     Move(OwnStatus.AVAILABLE, Event.UPLOAD, OwnStatus.UPLOADING),
     Move(OwnStatus.UPLOADING, Event.UPLOADED, OwnStatus.AVAILABLE),
     Move(OwnStatus.AVAILABLE, Event.EXTEND, OwnStatus.EXTENDING),
-    # An event without a change of the status still counts the generation, so that a process that
-    # works on an older state of the volume notices.
+    # An event that keeps the status still increments the generation, so that a process with an
+    # older claim on the volume fails.
     Move(OwnStatus.EXTENDING, Event.EXTEND_CLAIMED, OwnStatus.EXTENDING),
     Move(OwnStatus.EXTENDING, Event.EXTENDED, OwnStatus.AVAILABLE),
     Move(OwnStatus.EXTENDING, Event.EXTEND_FAILED, OwnStatus.ERROR_EXTENDING),

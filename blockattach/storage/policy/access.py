@@ -51,9 +51,9 @@ def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
                  volume: records.Volume | records.VolumeFacts) -> str | None:
     """Return the name of the rule that forbids a further attachment of a bootable volume.
 
-    Whether other attachments exist is checked together with the precondition of the volume
-    (`blockattach.storage.domain.multiattach.admit`). Cinder checks earlier, and only if the volume
-    is in use, so that concurrent requests pass.
+    `blockattach.storage.domain.multiattach.admit` checks whether the volume has other attachments,
+    together with the rest of the precondition. Cinder checks earlier, and only if the volume is in
+    use, so that concurrent requests pass.
 
     :returns: None if the caller may create the attachment
     """
@@ -123,10 +123,9 @@ def find_volume_type(caller: context.RequestContext, database: storage_db.Databa
 
 def find_default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                              name: str) -> records.VolumeType:
-    """Return the type of a volume that is created without a type.
+    """Return the default type of the caller's project, or else the configured default type.
 
-    This is the default type of the caller's project, or else the configured type, which every
-    caller may use.
+    Every caller may use the configured type, even if it is private.
 
     :param name: name of the configured type
     :raises VolumeTypeNotFound: the default type of the project is not visible to the caller
@@ -146,6 +145,8 @@ def default_volume_type(caller: context.RequestContext, database: storage_db.Dat
     :raises VolumeTypeNotFound: the default type of the project is not visible to the caller
     :raises ConfigurationError: the configured type does not exist
     """
+    # The caller has named no type, so a missing type is an error of the operator (HTTP 500, as in
+    # Cinder).
     try:
         return find_default_volume_type(caller, database, name)
     except errors.VolumeTypeNameNotFound as missing:
@@ -159,9 +160,9 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      ) -> dict[str, dict[str, Any] | None]:
     """Return the connection info of attachments by attachment id.
 
-    Credentials are included where the caller may see them. They were read with the rows, and each
-    is decrypted only once.
+    Credentials are included where the caller may see them.
     """
+    # Attachments of one (volume, initiator) pair share a credential, which is decrypted only once.
     opened = functools.cache(functools.partial(grants.opened, database))
     return {row.id: row.connection_info(
         opened(row.sealed) if row.sealed and sees_credential(policy, caller, row) else None)
@@ -179,7 +180,8 @@ def connection_info(database: storage_db.Database, attachment: records.Attachmen
                     with_credential: bool) -> dict[str, Any] | None:
     """Return the connection info of an attachment.
 
-    :param with_credential: include the credential; the result of `sees_credential`
+    :param with_credential: result of `sees_credential`; True to include the credential
+    :returns: see `blockattach.storage.domain.records.Attachment.connection_info`
     """
     return attachment.connection_info(
         grants.opened(database, attachment.sealed)
@@ -192,6 +194,7 @@ def is_visible(caller: context.RequestContext, project_id: str) -> bool:
 
 
 def _shown(caller: context.RequestContext, row: records.Attachment) -> records.Attachment:
+    # In Cinder, os-reserve creates no attachment, so clients must not find the reservation either.
     if row.legacy_reservation or not is_visible(caller, row.project_id):
         raise errors.AttachmentNotFound(attachment_id=row.id)
     return row
@@ -199,9 +202,5 @@ def _shown(caller: context.RequestContext, row: records.Attachment) -> records.A
 
 def _type_visible(caller: context.RequestContext, database: storage_db.Database,
                   kind: records.VolumeType) -> bool:
-    """Return True if the caller may see the type.
-
-    A private type is visible to administrators, and to projects that have access to it.
-    """
     return (kind.is_public or bool(caller.is_admin)
             or volume_types.has_access(database, kind.id, caller.project_id))

@@ -28,6 +28,7 @@ FORCE_DELETE = base.Rule(
     'blockattach:attachment_force_delete', base.ADMIN, 'Delete an attachment regardless of its '
     'status and of errors of its backend (?force=true). Requires blockattach 1.0.',
     f'DELETE {_ONE}')
+# Cinder shows the CHAP password to every user of the project.
 SECRETS = base.Rule(
     'blockattach:attachment_secrets', f'{base.MEMBER} or role:service or service_roles:service',
     'Show the credential (auth_username, auth_password) in connection_info. A service is '

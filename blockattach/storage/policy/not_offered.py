@@ -1,4 +1,7 @@
-"""Policy rules of unsupported resources, whose lists are empty and which cannot be created."""
+"""Policy rules of unsupported resources, whose lists are empty and which cannot be created.
+
+Tempest, Horizon and the SDK list backups even if nobody uses them, so the lists must not fail.
+"""
 from blockattach.platform.policy import base
 
 _GROUPS = ('/groups', '/consistencygroups')

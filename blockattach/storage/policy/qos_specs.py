@@ -8,6 +8,7 @@ GET = base.Rule('volume_extension:qos_specs_manage:get', base.ADMIN, 'Show QoS s
                 'GET /qos-specs/{qos_id}')
 CREATE = base.Rule('volume_extension:qos_specs_manage:create', base.ADMIN, 'Create QoS specs.',
                    'POST /qos-specs')
+# In Cinder's API, associating and disassociating a type are GET requests.
 UPDATE = base.Rule('volume_extension:qos_specs_manage:update', base.ADMIN,
                    'Update QoS specs and their associations with volume types.',
                    'PUT /qos-specs/{qos_id}', 'GET /qos-specs/{qos_id}/associate',

@@ -18,6 +18,7 @@ GET_ALL = base.Rule('volume:get_all', base.READER, 'List volumes, or show a summ
 UPDATE = base.Rule('volume:update', base.MEMBER, 'Update the name or description of a volume.',
                    f'PUT {_ONE}', f'POST {_ONE}/action (os-set_bootable)')
 DELETE = base.Rule('volume:delete', base.MEMBER, 'Delete a volume.', f'DELETE {_ONE}')
+# For DELETE with force=true (3.23). `FORCE_DELETE_ACTION` is for os-force_delete.
 FORCE_DELETE = base.Rule('volume:force_delete', base.ADMIN,
                          'Delete a volume regardless of its status.', f'DELETE {_ONE}')
 MULTIATTACH = base.Rule('volume:multiattach', base.MEMBER, 'Create a multiattach volume, or '
@@ -25,6 +26,7 @@ MULTIATTACH = base.Rule('volume:multiattach', base.MEMBER, 'Create a multiattach
                         'volumes are not affected: they keep their attachments, and can get more '
                         'attachments.',
                         'POST /volumes', f'POST {_ONE}/action (os-retype)')
+# As in Cinder, the rules of attributes omit keys and never reject a request.
 HOST_ATTRIBUTE = base.Rule('volume_extension:volume_host_attribute', base.ADMIN, 'Include the '
                            'host (the pool) in volumes. For other callers the key is absent.',
                            *_SHOWN)
@@ -51,6 +53,7 @@ RETYPE = base.action('volume', base.MEMBER, 'retype', 'Change the type of a volu
 MIGRATE = _admin_action('migrate_volume', 'Migrate a volume to another backend.')
 MIGRATE_COMPLETION = _admin_action('migrate_volume_completion', 'Complete a migration that waits '
                                    'for the consumer of its volume.')
+# Cinder checks the rules of metadata for image metadata too, besides the rules of image metadata.
 _METADATA = f'{_ONE}/metadata'
 _ITEM = f'{_METADATA}/{{key}}'
 GET_METADATA = base.Rule('volume:get_volume_metadata', base.READER, 'Show the metadata or the '

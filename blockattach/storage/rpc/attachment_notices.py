@@ -17,8 +17,8 @@ class AttachmentNotifications:
     """Sender of notifications about the beginning and the end of attachments, as in Cinder.
 
     The process that moves an attachment calls these methods after the commit, so each event is
-    sent once. They never raise. Nothing is sent for a legacy reservation. The publisher is the
-    host of the volume.
+    sent once. They never raise. Nothing is sent for a legacy reservation. The publisher is
+    ``volume.<host>`` of the volume, as in Cinder, although another process may send the event.
     """
 
     def __init__(self, notifier: notifications.Notifications,
@@ -39,6 +39,7 @@ class AttachmentNotifications:
 
         :param old: row before the move; None if the move created the row
         """
+        # Cinder sends nothing at os-reserve, so for clients the attachment begins later.
         before = None if old is None or old.legacy_reservation else old.state
         for event_type in attachment_lifecycle.notifications_of(before, new.state):
             self._emit(caller, event_type, new)
@@ -48,7 +49,7 @@ class AttachmentNotifications:
         self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """Send the event that the service deletes an attachment whose consumer never returned."""
+        """Send the event of an attachment that expired, see `expiry_rule` in the domain."""
         self._emit(caller, 'volume.detach.abandoned', attachment)
 
     def _emit(self, caller: context.RequestContext, event_type: str,
@@ -61,6 +62,7 @@ class AttachmentNotifications:
                 attachment, volume, self._read_rows(volume.id))
             body = payload.to_body()
         except Exception as error:
+            # The move is committed. A failed notification must not make its request fail.
             LOG.warning('Failed to send notification: %s%s', error, fields(
                 event_type=event_type, attachment_id=attachment.id,
                 volume_id=attachment.volume_id))

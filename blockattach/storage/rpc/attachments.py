@@ -123,7 +123,10 @@ def open_bus(conf: cfg.ConfigOpts) -> transport.Bus:
 
 
 class AttachmentsClient(AttachmentsInterface):
-    """Client for consumers, which also raises the errors of `contract.Invoke`."""
+    """Client for consumers. Methods without documentation are documented in the interface.
+
+    Each method also raises the errors of `contract.Invoke`.
+    """
 
     def __init__(self, bus: transport.Bus) -> None:
         self._stub = calling.stub(AttachmentsInterface, bus.client(AttachmentsInterface))
@@ -144,34 +147,25 @@ class AttachmentsClient(AttachmentsInterface):
 
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> objects.Attachment:
-        """Connect the host of a connector."""
         return self._stub.update(ctxt, attachment_id, connector)
 
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """Complete an attachment that the consumer uses."""
         self._stub.complete(ctxt, attachment_id)
 
     def complete_all(self, ctxt: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
-        """Complete several attachments.
-
-        :returns: the reasons of failed attachments, by attachment id
-        """
         return self._stub.complete_all(ctxt, attachment_ids)
 
     def get(self, ctxt: context.RequestContext, attachment_id: str) -> objects.Attachment:
-        """Return an attachment."""
         return self._stub.get(ctxt, attachment_id)
 
     def list(self, ctxt: context.RequestContext, filters: Mapping[str, str] | None = None,
              all_projects: bool = False, marker: str | None = None,
              limit: int | None = None) -> Sequence[objects.Attachment]:
-        """List a page of attachments."""
         return self._stub.list(ctxt, filters or {}, all_projects, marker, limit)
 
     def delete(self, ctxt: context.RequestContext,
                attachment_id: str) -> Sequence[objects.Attachment]:
-        """Disconnect and delete an attachment, and return the other attachments of its volume."""
         return self._stub.delete(ctxt, attachment_id)
 
 

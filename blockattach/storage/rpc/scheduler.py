@@ -12,7 +12,7 @@ from blockattach.storage import objects
 
 
 class SchedulerInterface(contract.Interface):
-    """Scheduler. All schedulers are equivalent."""
+    """Scheduler of volumes. All schedulers are equivalent."""
 
     TOPIC = 'scheduler'
 
@@ -25,6 +25,7 @@ class SchedulerInterface(contract.Interface):
         If the message is lost, the placement is repeated after the deadline of the volume.
         """
 
+    # Each scheduler decides by its own copy of the reports.
     @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
     def report_pools(self, ctxt: context.RequestContext, report: objects.PoolsReport) -> None:

@@ -19,6 +19,8 @@ class VolumeInterface(contract.Interface):
 
     TOPIC = 'volume'
 
+    # Methods in the fast lane only use the database. They have threads of their own, which no call
+    # to a backend can occupy.
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
     @abc.abstractmethod
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
@@ -38,6 +40,7 @@ class VolumeInterface(contract.Interface):
         If the message is lost, the work is resumed after its deadline.
         """
 
+    # A repeat finds the completed part, so the client may send the call again without an answer.
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,

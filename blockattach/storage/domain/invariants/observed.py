@@ -18,7 +18,7 @@ from blockattach.storage.domain import volume_lifecycle
 _Own = volume_lifecycle.OwnStatus
 _RO = connection.AccessMode.RO
 _RW = connection.AccessMode.RW
-# Own statuses with a work record. `work._MAY_BE_AT_WORK` has those with or without one.
+# Own statuses with a work record. A downloading volume may have none (`work._MAY_BE_AT_WORK`).
 _AT_WORK = frozenset({_Own.CREATING, _Own.DELETING, _Own.EXTENDING, _Own.REVERTING,
                       _Own.UPLOADING, _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING,
                       _Own.MANAGING, _Own.UNMANAGING})

@@ -40,7 +40,7 @@ def _work_has_an_end(facts: observed.Facts) -> Iterator[_Found]:
     at_work = {(noun, resource_id) for noun, ids in _AT_WORK.items() for resource_id in ids(facts)}
     either = {('volume', volume.id) for volume in facts.volumes
               if volume.own_status in _MAY_BE_AT_WORK}
-    # Each must have the other: work without a status, or a status without work, never ends.
+    # Work without a status, or a status without work, never ends.
     for noun, resource_id in sorted((work ^ at_work) - either):
         said = 'has a work record but no operation in progress' \
             if (noun, resource_id) in work else 'has an operation in progress but no work record'
