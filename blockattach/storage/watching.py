@@ -289,7 +289,6 @@ class Hub:
                 stream.position = event.position
                 if matches(stream.wanted, event):
                     stream.put(self._framed(event), self._settings.buffer_bytes)
-            # Without a page, the events up to the position of the thread have been purged.
             if not page:
                 stream.position = self._position
             self._flush(stream)
