@@ -149,8 +149,9 @@ class Database:
                       statements.borrowed(self._readers) as pooled):
                     # The dialect is only initialized by the first connection.
                     text = statement.text(self._readers.dialect)
-                    with statements.sent(self._readers, pooled, text, values) as cursor:
-                        return text.rows(self._readers.dialect, cursor)
+                    return statements.execute(
+                        self._readers, pooled, text, values,
+                        lambda cursor: text.rows(self._readers.dialect, cursor))
             except oslo_db_exception.DBConnectionError as exc:
                 raise errors.DatabaseUnavailable() from exc
         with self.reader() as connection:
@@ -204,8 +205,8 @@ class Database:
             text = step.statement.text(self._readers.dialect)
             failpoints.point('db.engine.before_commit')
             try:
-                with statements.sent(self._readers, pooled, text, step.values) as cursor:
-                    found = int(cursor.rowcount)
+                found = statements.execute(self._readers, pooled, text, step.values,
+                                           statements.row_count)
                 failpoints.point('db.engine.after_commit')
             except oslo_db_exception.DBConnectionError as exc:
                 pooled.invalidate()

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 from typing import Protocol
+from typing import TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as oslo_db_exception
@@ -32,6 +33,7 @@ from blockattach.platform.db import session_statements
 _ECHO = logging.getLogger('sqlalchemy.engine.Engine')
 _Process = Callable[[Any], Any]
 Shape = tuple[tuple[str, bool | None], ...]
+_Result = TypeVar('_Result')
 _WHERE = 'where_'
 # Without the handler, an error would leave the transaction open on the pooled connection.
 _TRANSACTION = (
@@ -271,8 +273,7 @@ class Statement:
         if not isinstance(on, sa.Connection):
             return on.look(self, values)
         text = self.text(on.dialect)
-        with within(on, text, values) as cursor:
-            return text.rows(on.dialect, cursor)
+        return _execute_within(on, text, values, lambda cursor: text.rows(on.dialect, cursor))
 
     def first(self, on: 'sa.Connection | Looking', /, **values: Any) -> Any:
         """Return the first selected row, or None if there is none."""
@@ -281,8 +282,7 @@ class Statement:
 
     def change(self, connection: sa.Connection, /, **values: Any) -> int:
         """Execute the statement and return the number of matched rows."""
-        with within(connection, self.text(connection.dialect), values) as cursor:
-            return int(cursor.rowcount)
+        return _execute_within(connection, self.text(connection.dialect), values, row_count)
 
     def text(self, dialect: sa.Dialect) -> Text:
         """Return the compiled statement for a kind of database, compiling at the first use."""
@@ -409,24 +409,27 @@ def borrowed(engine: sa.Engine) -> Iterator[sa.PoolProxiedConnection]:
         pooled.close()
 
 
-@contextlib.contextmanager
-def within(connection: sa.Connection, text: Text, values: Mapping[str, Any]) -> Iterator[Any]:
-    """Execute a statement as `sent` does, within a transaction of SQLAlchemy."""
+def _execute_within(connection: sa.Connection, text: Text, values: Mapping[str, Any],
+                    read: Callable[[Any], _Result]) -> _Result:
+    """Execute a statement as `execute` does, within a transaction of SQLAlchemy."""
     if not connection.in_transaction():
         # Like SQLAlchemy's autobegin, so that returning the connection ends the transaction.
         connection.begin()
     try:
-        with sent(connection.engine, connection.connection, text, values) as cursor:
-            yield cursor
+        return execute(connection.engine, connection.connection, text, values, read)
     except oslo_db_exception.DBConnectionError:
         connection.invalidate()
         raise
 
 
-@contextlib.contextmanager
-def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
-         values: Mapping[str, Any]) -> Iterator[Any]:
-    """Execute a statement and yield its cursor.
+def row_count(cursor: Any) -> int:
+    """Return the number of rows that a statement matched."""
+    return int(cursor.rowcount)
+
+
+def execute(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
+            values: Mapping[str, Any], read: Callable[[Any], _Result]) -> _Result:
+    """Execute a statement and return what ``read`` returns for its cursor.
 
     :raises DBError: error of the database, as translated by oslo.db
     """
@@ -447,9 +450,10 @@ def sent(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
         if text.named is None or not session_statements.execute(
                 pooled.info, cursor, text.named, bound, error):
             dialect.do_execute(cursor, text.text, parameters)
-        yield cursor
+        result = read(cursor)
         for look in engine.dispatch.after_cursor_execute:
             look(None, cursor, text.text, parameters, None, False)
+        return result
     except error as exc:
         raise _named(dialect, pooled, cursor, text, exc) from exc
     finally:
