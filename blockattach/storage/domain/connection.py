@@ -126,7 +126,13 @@ def new_credential() -> Credential:
 
 
 def _random(length: int) -> str:
-    return ''.join(secrets.choice(_ALPHABET) for _ in range(length))
+    # Drawing one number asks the kernel once, and each text is equally likely.
+    number = secrets.randbelow(len(_ALPHABET) ** length)
+    text = ''
+    for _ in range(length):
+        number, position = divmod(number, len(_ALPHABET))
+        text += _ALPHABET[position]
+    return text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
