@@ -1,7 +1,7 @@
-"""The version of the installed package, as pbr wrote it."""
+"""Version of the installed package, as recorded by pbr."""
 import importlib.metadata
 
 
 def version_string() -> str:
-    """For ``--version``."""
+    """Return the version for ``--version``."""
     return importlib.metadata.version('blockattach')

@@ -1,15 +1,15 @@
-"""``application`` for any WSGI server: built after a fork, at the latest by the first request.
+"""WSGI application of the Block Storage API, for servers such as uWSGI and granian.
 
-Connections and threads of the bus must never be opened before a fork. The code may be loaded
-before it, by `load`: then all processes of a server share the memory that it takes. Configuration
-is read from the usual places, or from the files named in ``BLOCKATTACH_CONFIG_FILES`` (separated
-by colons).
+The application is built after a fork, at the latest by the first request, because its connections
+and its bus threads must not be shared by processes. The code can be loaded before the fork by
+`load`, so that all processes of a server share its memory. Configuration is read from the default
+files, or from the files in ``BLOCKATTACH_CONFIG_FILES`` (separated by colons).
 
-uWSGI makes its many threads right after the fork. An application that is built meanwhile would
-compete with each of them, for seconds, so it is built before them.
+uWSGI starts its many threads right after the fork. The application is built before them, because
+otherwise it would compete with each of them for seconds.
 
-A process server cannot be stopped from here: as long as the application cannot be built, each
-request is answered 503, and the server's error log has the reason.
+The application cannot stop its server. While the application cannot be built, each request is
+answered with 503, and the error log of the server contains the reason.
 """
 import contextlib
 import gc
@@ -36,7 +36,7 @@ _NAME = 'blockattach-api'
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer one request."""
+    """Respond to a request, with 503 if the application cannot be built."""
     if not _built:
         try:
             _build_once()
@@ -49,19 +49,21 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
 
 
 def load() -> None:
-    """Before a fork, load what each process would load for itself; nothing is opened."""
+    """Load the code and the configuration before a fork, without opening any connection."""
     api.load()
-    # Each process tries again, and reports the error.
+    # Each process repeats this, and reports the error.
     with contextlib.suppress(errors.ConfigurationError, cfg.Error):
         dependencies.load(_arguments())
-    # A collection would write to each object, and so each process would have its own.
+    # A garbage collection writes to each object, so each process would get its own copy.
     gc.freeze()
 
 
 def _build_once() -> None:
-    """Signals are for the threads of the server: its handlers do not work in one of ours."""
     with _lock:
+        # Another thread may have built the application while this thread waited for the lock.
         if not _built:
+            # Threads that are started here inherit this mask. Signals must only reach the threads
+            # of the server, because its signal handlers do not work in other threads.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 _built.append(_build())
@@ -70,9 +72,10 @@ def _build_once() -> None:
 
 
 def _after_fork() -> None:
-    # uWSGI handles signals only after this: a process that is stopped before, ends.
+    # uWSGI installs its signal handlers after this hook. With the default action, a process that
+    # is stopped earlier ends at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # The first request tries again, and reports the error.
+    # The first request repeats this, and reports the error.
     with contextlib.suppress(errors.ConfigurationError, cfg.Error):
         _build_once()
 
@@ -80,7 +83,7 @@ def _after_fork() -> None:
 def _build() -> Callable[..., Iterable[bytes]]:
     conf = cfg.ConfigOpts()
     configuration.configure(conf, _arguments(), _NAME)
-    # What is only read needs no broker.
+    # Requests that only read data are served even if no broker responds.
     base = dependencies.build_dependencies(conf, _NAME, need_broker=False)
     application = api.build_serving(base)
     base.observation.start()
@@ -95,7 +98,7 @@ def _arguments() -> list[str]:
             for argument in ('--config-file', name)]
 
 
-# The module exists under uWSGI only, and has no other hook for it.
+# The module ``uwsgi`` exists only under uWSGI, which calls this function after each fork.
 with contextlib.suppress(ImportError):
     _server: Any = importlib.import_module('uwsgi')
     _server.post_fork_hook = _after_fork

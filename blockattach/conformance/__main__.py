@@ -68,6 +68,7 @@ def examine(modules: Iterable[types.ModuleType]) -> list[report.Report]:
     :returns: one report for each driver
     """
     output, reports = io.StringIO(), []
+    # The reports of all classes are joined and printed as one table instead.
     report.Reported.prints_report = False
     try:
         for module in modules:
@@ -85,6 +86,8 @@ def examine(modules: Iterable[types.ModuleType]) -> list[report.Report]:
 
 
 def _kinds(module: types.ModuleType) -> list[type[report.Reported]]:
+    # A module may import test classes of other modules, and the kits themselves. Only the classes
+    # that the module defines belong to its driver.
     return [kind for kind in vars(module).values()
             if isinstance(kind, type) and issubclass(kind, report.Reported)
             and kind.__module__ == module.__name__ and not inspect.isabstract(kind)

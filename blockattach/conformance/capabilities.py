@@ -36,6 +36,7 @@ class DiskContract(store_base.StoreBase):
         store, volume = self._disks(), self._created()
         disk = store.disk(volume, writes=True)
         disk.write(0, store_base.MARK)
+        # A disk that does not support discarding returns False, which the contract allows.
         if disk.discard(0, disks.PIECE):
             disk.sync()
             self.assertTrue(all(map(disks.is_empty, dict(disk.pieces()).values())))
@@ -94,6 +95,7 @@ class DiscardContract(store_base.StoreBase):
         with open(self.store.device(volume), 'r+b') as device:
             device.write(store_base.MARK * (_MUCH // len(store_base.MARK)))
             device.flush()
+            # A file system may allocate space only when the data leaves the page cache.
             os.fsync(device.fileno())
         return store, volume
 
@@ -150,6 +152,7 @@ class WipeContract(store_base.StoreBase):
         self.store.create(volume)
         self.store.delete(volume)
         self.store.create(volume)
+        # The existing volume still occupies 1 GiB.
         self._wipe_until(store, before - 1)
         self.assertEqual(1, self.size_gb(volume))
 
@@ -177,6 +180,7 @@ class ManageContract(store_base.StoreBase):
     def test_what_is_managed_keeps_its_bytes_and_has_a_new_name(self) -> None:
         store, former = self._manager(), self._marked()
         volume = self.volume(1)
+        # The second call finds the volume under its new name, as after a restart of the service.
         for _ in range(2):
             store.manage(former.name, volume)
         self._assert_absent(former)
@@ -232,6 +236,7 @@ class ManageContract(store_base.StoreBase):
         self.store.create_snapshot(self.snapshot(volume))
         [name] = [one.name for one in store.manageable() if one.is_snapshot]
         [origin] = {one.origin for one in store.manageable() if one.is_snapshot}
+        # A store that does not record the volume of a snapshot cannot refuse another volume.
         if origin is not None:
             with self.assertRaises(errors.BackendRefused):
                 store.manage_snapshot(name, self.snapshot(other))

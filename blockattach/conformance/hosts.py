@@ -1,7 +1,8 @@
 """Conformance kit for implementations of `blockattach.compute.hosts.base.Host`.
 
 A subclass provides two hosts that reach the same volumes, and disks of these volumes. If guests
-have data, the tests read and write disks from within the guests.
+have data, the tests read and write disks from within the guests. Tests call most methods twice,
+because each method of a host must be idempotent.
 """
 import abc
 import unittest
@@ -111,6 +112,7 @@ class HostContract(unittest.TestCase):
             self.skipTest('unreachable returns no disk')
         with self.assertRaises(errors.HostRefused) as caught:
             self.host.plug(guest.server_id, wrong)
+        # The text of the error is logged, and must not contain the secret.
         self.assertNotIn(wrong.info['auth_password'], str(caught.exception))
         self.assert_has(self.host, guest.server_id)
         self.assertEqual({guest.server_id: _RUNNING}, self.host.servers())
@@ -160,6 +162,7 @@ class HostContract(unittest.TestCase):
 
     def test_an_agent_that_is_started_anew_finds_its_servers(self) -> None:
         guest = self.spawned('/dev/vdb')
+        # Guests keep running while an agent restarts, so a new driver must find their state.
         again = self.make('host-a')
         self.assertEqual({guest.server_id: _RUNNING}, again.servers())
         self.assert_has(again, guest.server_id, *guest.disks)

@@ -17,6 +17,8 @@ from blockattach.storage.drivers import base
 _NAMES = ('copy_file_range', 'fchmod', 'fdatasync', 'flock', 'fork_exec', 'fsync', 'ftruncate',
           'ioctl', 'link', 'mkdir', 'open', 'pwrite', 'remove', 'rename', 'replace', 'rmdir',
           'sendfile', 'symlink', 'truncate', 'unlink', 'write')
+# The modules in C that implement `os`, `fcntl` and `subprocess`. A profile function sees their
+# calls under these names.
 _CHANGES = frozenset((module, name) for module in ('posix', 'fcntl', '_posixsubprocess')
                      for name in _NAMES)
 """Python functions that change files or start programs. The process is killed before them."""
@@ -43,7 +45,7 @@ class KillContract(store_base.StoreBase):
     kill_points: int | None = 5
     """Number of points at which each verb is killed; None for all."""
     goes_on = False
-    """True if a repeat resumes from the leftovers of a killed process, which a start keeps."""
+    """True if a repeat resumes from the leftovers of a killed process. A restart keeps them."""
 
     def stored_names(self) -> frozenset[str]:
         """Return the names of all objects on the backend, also unfinished and deleted ones."""
@@ -130,9 +132,10 @@ class KillContract(store_base.StoreBase):
         _verb(self.store, 'create_snapshot')(snapshot)
         return snapshot
 
-    # ---- How they are killed ----
+    # ---- Kills ----
 
     def _kill_everywhere(self, build: Callable[[], _Scene]) -> None:
+        # Both methods skip the test if the driver does not implement them.
         self.stored_names()
         self.remake()
         scene = build()
@@ -155,12 +158,14 @@ class KillContract(store_base.StoreBase):
     def _kill_and_repeat(self, scene: _Scene, point: int, created: int) -> None:
         begun = len(self.stored_names())
         self._kill(scene, point)
+        # `check` removes leftovers when a service starts.
         self.store = self.remake()
         self.store.check()
         if not (self.goes_on or scene.two_names):
             self.assertIn(len(self.stored_names()), (begun, begun + created), self.stored_names())
         self._kill(scene, point)
-        # The repeat runs in another process of the cluster, which was never restarted.
+        # The repeat runs in another process of the cluster that was not restarted, so no `check`
+        # has removed the leftovers.
         scene.act(self.store)
         self.assertEqual(begun + created, len(self.stored_names()), self.stored_names())
         if scene.has_mark is not None and self.has_bytes:
@@ -176,7 +181,7 @@ class KillContract(store_base.StoreBase):
         self.assertEqual(begun, len(self.stored_names()), self.stored_names())
 
     def _points(self, scene: _Scene) -> list[int]:
-        """Run a verb once, and choose the points at which to kill it."""
+        """Run a verb once, and return the numbers of the calls at which to kill the process."""
         passed = 0
 
         def count() -> None:
@@ -193,11 +198,13 @@ class KillContract(store_base.StoreBase):
                             'the operation makes no call that could be interrupted')
         if self.kill_points is None or passed <= self.kill_points:
             return list(range(1, passed + 1))
+        # A copy makes too many calls to be killed before each of them.
         apart = passed / (self.kill_points + 1)
         return sorted({round(number * apart) for number in range(1, self.kill_points + 1)})
 
     def _kill(self, scene: _Scene, point: int) -> None:
-        """Run a verb in a child process up to a point."""
+        """Run a verb in a child process, which is killed at a point or ends after the verb."""
+        # A fork, because the child needs the store and the scene, which cannot be pickled.
         child = os.fork()
         if not child:
             _die(point, scene, self.store)
@@ -205,11 +212,11 @@ class KillContract(store_base.StoreBase):
 
 
 def _die(point: int, scene: _Scene, store: base.VolumeStore) -> None:
-    """End this process at a point of a verb, as if killed, or after the verb."""
     points = iter(range(point))
 
     def end() -> None:
         if next(points) + 1 == point:
+            # SIGKILL runs no handler and no `finally` clause, like a crash.
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:

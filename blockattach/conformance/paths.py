@@ -20,6 +20,7 @@ class InitiatorContract(target_base.TargetBase):
     """Behaviours of a target regarding initiator names."""
 
     def test_initiator_sent_in_another_case_has_one_grant(self) -> None:
+        # Initiator names are the same name in upper and lower case (RFC 7143, 4.2.7.1).
         export = self.an_export()
         plain = self.a_grant(export)
         grant = in_capitals(plain)
@@ -74,6 +75,7 @@ class PortalContract(target_base.TargetBase):
         self.assertEqual([made.lun] * len(made.portals), info['target_luns'])
 
     def _several(self) -> tuple[connection.Connection, dict[str, Any]]:
+        # `to_dict` has lists only if there are several portals.
         export = self.an_export()
         made = self.target.grant(export, self.a_grant(export))
         self._need_paths(made)
@@ -112,6 +114,7 @@ class PathContract(PortalContract):
         self._need_paths(made)
         sessions = []
         for portal in made.portals:
+            # The initiator logs in at the first portal of a connection only.
             session = self.real.hold(dataclasses.replace(made, portals=(portal,)),
                                      grant.initiator, grant.credential)
             self.addCleanup(session.close)

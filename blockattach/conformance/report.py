@@ -137,6 +137,8 @@ class Reported(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
+        # A test class may derive from several parts of a kit. Its own attribute `provable` is only
+        # that of the first part.
         cls.report = Report(cls.__name__, frozenset().union(
             *(vars(kind).get('provable', ()) for kind in cls.__mro__)))
 
@@ -151,6 +153,8 @@ class Reported(unittest.TestCase):
         if cls.report.undeclared():
             raise AssertionError(f'{cls.report.driver} supports undeclared capabilities: '
                                  f'{_words(cls.report.undeclared())}')
+        # A skipped behaviour may be the one that proves a capability, for instance if this machine
+        # has no initiator. A failed behaviour has been reported.
         left_out = cls.report.count(Outcome.SKIPPED) or cls.report.count(Outcome.FAILED)
         if cls.report.whole and cls.report.unproved() and not left_out:
             raise AssertionError(f'{cls.report.driver} declares unproved capabilities: '
@@ -215,6 +219,7 @@ class _Noted:
         self.outcome, self.why = Outcome.PROVED, ''
 
     def __getattr__(self, name: str) -> Any:
+        # Test runners add methods and attributes of their own to their results.
         return getattr(self.result, name)
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
@@ -233,6 +238,7 @@ class _Noted:
         self.result.addError(test, error)
 
     def addSubTest(self, test: unittest.TestCase, part: unittest.TestCase, error: Any) -> None:  # noqa: N802
+        # unittest also reports successful subtests, with None.
         if error is not None:
             self._fail(error)
         self.result.addSubTest(test, part, error)
@@ -249,7 +255,6 @@ def behaviours(*kits: type[Reported]) -> list[tuple[str, str]]:
 
 
 def _contract_of(kind: type[unittest.TestCase], method: str) -> str:
-    """Return the name of the class that defines the test of a behaviour."""
     return next(one.__name__ for one in kind.__mro__ if method in vars(one))
 
 

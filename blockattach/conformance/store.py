@@ -162,6 +162,7 @@ class StoreContract(snapshots.SnapshotContract, capabilities.WipeContract,
                 self.store.create(beyond)
 
     def test_a_pool_says_nothing_of_quality_of_service_that_nobody_can_prove(self) -> None:
+        # No capability limits the throughput of a volume, and drivers get no QoS specs.
         for pool in self.store.pools():
             self.assertFalse(pool.capabilities['QoS_support'])
 
@@ -232,10 +233,12 @@ class StoreContract(snapshots.SnapshotContract, capabilities.WipeContract,
             copied.append(length)
             raise errors.BackendUncertain(reason='the test aborted the copy')
 
+        # A clone that copies no data does not call `end`, and succeeds.
         try:
             cloner.clone(source, volume, end)
         except errors.BackendUncertain:
             self._assert_absent(volume)
+            # A store that resumes a copy may keep the unfinished copy, which takes space.
             if not self.goes_on:
                 self.assertEqual(before, self._measured())
         self.assertLessEqual(len(copied), 1)
@@ -256,6 +259,7 @@ class StoreContract(snapshots.SnapshotContract, capabilities.WipeContract,
     def test_clone_of_a_source_extended_meanwhile_has_its_first_bytes(self) -> None:
         cloner = self._cloner()
         source, volume = self._created(), self.volume()
+        # A source can be extended after the service has accepted the clone.
         self.store.extend(source, 2)
         if self.has_bytes:
             for offset in (0, units.GIB - 4096, units.GIB):

@@ -97,6 +97,7 @@ class TargetContract(paths.PortalContract, paths.InitiatorContract):
         export = self.an_export()
         grants = [self.a_grant(export, number) for number in range(24)]
         made: list[connection.Connection] = []
+        # Without the barrier, the first calls would return before the last threads start.
         start = threading.Barrier(len(grants))
 
         def join(grant: connection.Grant) -> None:
@@ -195,6 +196,7 @@ class TargetContract(paths.PortalContract, paths.InitiatorContract):
         holder = self.a_grant(export)
         intruder = dataclasses.replace(self.a_grant(export, 1), alias=holder.alias)
         self.target.grant(export, holder)
+        # Only some targets use the alias as part of a name. Others can serve both initiators.
         try:
             self.target.grant(export, intruder)
         except errors.BackendRefused:
@@ -249,6 +251,7 @@ class AccessContract(paths.PathContract):
     def test_all_see_the_same_bytes(self) -> None:
         export = self.an_export()
         writer = self.held(export, self.a_grant(export))
+        # An initiator such as that of QEMU cannot open a write-protected unit for writing.
         reader = self.held(export, self.a_grant(export, 1, _RO), read_only=True)
         self.assertTrue(writer.can_write(0, _SIZE, 0x5a))
         self.assertTrue(reader.can_read(0, _SIZE, 0x5a))
@@ -256,6 +259,7 @@ class AccessContract(paths.PathContract):
     def test_the_target_itself_refuses_the_writes_of_a_reader(self) -> None:
         export = self.an_export()
         grant = self.a_grant(export)
+        # The session is opened for writing, so the initiator itself would send any write.
         session = self.held(export, grant)
         self.assertTrue(session.can_write(0, _SIZE, 0x11))
         self.target.grant(export, dataclasses.replace(grant, mode=_RO))
@@ -373,7 +377,6 @@ class DaemonContract(TargetBase):
         self.needs('daemon')
 
     def daemon(self) -> base.Daemon:
-        """Return the target, typed as a `base.Daemon`."""
         assert isinstance(self.target, base.Daemon)
         return self.target
 
@@ -399,6 +402,7 @@ class DaemonContract(TargetBase):
         self.crash()
         self.assertFalse(self.daemon().running())
         self.assertFalse(self.daemon().has_process())
+        # Without an answer it is not proved that nothing happened, so the errors are not final.
         with self.assertRaises(errors.BackendUncertain):
             self.target.grant(export, grant)
         with self.assertRaises(errors.BackendUncertain):
@@ -413,6 +417,8 @@ class DaemonContract(TargetBase):
         truth = self.target.exports()
         self.crash()
         self.daemon().start()
+        # The daemon keeps its targets in memory. The service grants access again, and hosts then
+        # log in with the connections that they already have.
         self.assertEqual({}, self.granted(export))
         self.assertEqual(before, [self.target.grant(export, grant) for grant in grants])
         self.assertEqual(truth, self.target.exports())

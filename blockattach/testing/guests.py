@@ -32,8 +32,11 @@ _SHELL = '/bin/busybox'
 _READY = b'guest is ready'
 _DEPENDS = re.compile(rb'\0depends=([^\0]*)\0')
 _SECTOR = 512
+# Without KVM, QEMU emulates the processor, and a guest takes long to start.
 _LIMIT_SECONDS = 300.0
 _TICK = 0.1
+# The guest bypasses its page cache (``direct``), which would hide the writes of other guests. The
+# terminal is raw, so that the guest returns no echo of a command.
 _INIT = r"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -192,7 +195,6 @@ class Console:
         return pathlib.Path(f'{self._path}.log').read_text(encoding='utf-8', errors='replace')
 
     def disks(self) -> list[Seen]:
-        """Return the disks that the guest sees."""
         return [Seen(name, int(sectors) * _SECTOR, read_only == '1', place, serial)
                 for name, sectors, read_only, place, serial in map(
                     str.split, self._run('disks')[0])]

@@ -115,6 +115,7 @@ class Session:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=None if comes_back else {**os.environ, **_TELLS_OF_CUTS})
+        # Reading a pipe has no timeout. A thread reads it, and `_answer` waits for a queue.
         self._reader = threading.Thread(target=self._read_answers, daemon=True)
         self._reader.start()
         try:
@@ -145,6 +146,7 @@ class Session:
 
     def close(self) -> None:
         """Log out. A session that hangs is killed."""
+        # While libiscsi reconnects a cut session, the process reads no commands.
         if self._process.poll() is None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._send('quit')
@@ -276,6 +278,7 @@ def _secret_file(secret: str | None) -> Iterator[str | None]:
     if secret is None:
         yield None
         return
+    # Other users of the machine can see the arguments of a process.
     with tempfile.TemporaryDirectory(prefix='initiator-') as folder:
         path = os.path.join(folder, 'secret')
         with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), 'w',

@@ -40,7 +40,8 @@ class Ports:
         self._ours: set[int] = set()
         if path is None:
             path = os.path.join(tempfile.gettempdir(), f'blockattach-ports-{os.geteuid()}')
-        # Kept open, because closing the file once would release all locks of the process.
+        # The file stays open, because closing it once would release all locks of the process. A
+        # link of this name, which another user may have created, is not followed.
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def take(self, count: int) -> range:
@@ -60,10 +61,12 @@ class Ports:
 
     def _take(self, port: int) -> bool:
         """Lock a port. Return False if it is not free."""
+        # A process can lock a byte again that it has locked itself.
         if port in self._ours:
             return False
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            # Programs that do not use the lock file may listen on the port.
             with socket.socket() as probe:
                 probe.bind((LOOPBACK, port))
         except OSError:

@@ -106,6 +106,7 @@ class Session:
         call.iscsi_set_targetname(self._context, info['target_iqn'].encode())
         call.iscsi_set_session_type(self._context, _NORMAL_SESSION)
         call.iscsi_set_header_digest(self._context, _NO_DIGEST)
+        # A reconnect would hide from the test that the target has cut the session.
         call.iscsi_set_noautoreconnect(self._context, 1)
         call.iscsi_set_timeout(self._context, timeout)
         if info.get('auth_password'):
@@ -274,6 +275,7 @@ def _library() -> Any:
     if found is None:
         raise Lost('libiscsi is not installed')
     library = ctypes.CDLL(found)
+    # Without declared types, ctypes passes and returns pointers as C ints and truncates them.
     library.iscsi_create_context.restype = ctypes.c_void_p
     library.iscsi_get_error.restype = ctypes.c_char_p
     library.scsi_create_task.restype = ctypes.c_void_p

@@ -98,7 +98,6 @@ class Stack:
 
     @property
     def pid(self) -> int:
-        """Process id of the service."""
         assert self._process is not None
         return self._process.pid
 
@@ -107,7 +106,6 @@ class Stack:
         return tgtd.Tgtd(self.state_dir, (_ADDRESS,), self.target_port)
 
     def running(self) -> bool:
-        """Return True if the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -142,6 +140,7 @@ class Stack:
         if self._process is None:
             return
         late = self.running() and self._end(signal.SIGTERM) is None
+        # A service that has ended in order has stopped its tgtd.
         if self._process.returncode != 0 and self._backend == 'file':
             self.target().stop()
         self._process = None
