@@ -49,6 +49,7 @@ class Answer(NamedTuple):
     @property
     def retry_after(self) -> int | None:
         """Seconds after which the request should be repeated; None if it should not be."""
+        # The service may be restarting, or another process behind the address may respond.
         if self.status == 0:
             return 1
         seconds = self.headers.get('Retry-After', '')
@@ -76,6 +77,7 @@ class Answer(NamedTuple):
         if self.status >= 400:
             raise faults.of_answer(self.status, self.body,
                                    self.headers.get('x-openstack-request-id'))
+        # A service without the extension ignores the requested version, and responds as usual.
         if 'blockattach' not in self.headers.get(_HEADER, ''):
             raise exceptions.CommandError(faults.NO_EXTENSION)
         return self
@@ -161,6 +163,7 @@ class Api:
             page = answer.body['attachments']
             for one in page:
                 yield one, answer.answered_at
+            # A page may be shorter than requested, because the service has its own maximum.
             if not page:
                 return
             marker = {'marker': page[-1]['id']}
@@ -193,7 +196,6 @@ class Api:
         return found
 
     def explanation(self, attachment_id: str) -> Answer:
-        """Request the explanation of an attachment."""
         return self.ask('GET', f'{attachment_path(attachment_id)}/explain', version=EXPLAINED)
 
     def volume(self, name_or_id: str, all_projects: bool = False) -> Any:

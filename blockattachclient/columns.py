@@ -42,11 +42,9 @@ class Actor(columns.FormattableColumn):
     """User who moved an attachment. For programs, null is the service itself."""
 
     def human_readable(self) -> str:
-        """Return the user, or the name of the service."""
         return str(self._value or THE_SERVICE)
 
     def machine_readable(self) -> Any:
-        """Return the user, or None for the service."""
         return self._value
 
 

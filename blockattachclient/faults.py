@@ -26,6 +26,7 @@ OF_MESSAGES = (
                                 'list".'),
     (404, 'Volume type ', 'List the volume types with "openstack volume type list".'),
     (404, 'Service cinder-', 'List the services with "openstack volume service list".'),
+    # After the other texts that begin with this word.
     (404, 'Volume ', 'List the volumes with "openstack volume list".'),
 )
 """Advice by status and beginning of the message. The first match is used."""

@@ -30,7 +30,7 @@ SECRETS = ('auth_password', 'discovery_auth_password')
 
 
 def is_same(connector: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
-    """Return True if two connectors name the same initiator, compared without case."""
+    """Return True if two connectors name the same initiator, without case (RFC 7143, 4.2.7.1)."""
     name = (connector or {}).get('initiator')
     return isinstance(name, str) and name.lower() == str(other.get('initiator')).lower()
 

@@ -26,6 +26,7 @@ class Command(command.Command):
 
         :raises CommandError: the command prints output, and standard output is closed
         """
+        # Python sets a standard stream to None if its descriptor is closed.
         if self.prints and self.app.stdout is None:
             raise exceptions.CommandError(NO_OUTPUT)
         if isinstance(self.app.stdout, io.TextIOWrapper):

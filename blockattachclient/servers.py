@@ -27,6 +27,7 @@ class Servers:
         """
         more = {} if body is None else {'json': body}
         try:
+            # Without a microversion, because it would overwrite the version header.
             found = self._connection.compute.request(
                 path, method, microversion=None, headers={_HEADER: _VERSIONS}, **more)
         except (keystone_exceptions.ClientException, sdk_exceptions.SDKException) as exc:
@@ -65,7 +66,6 @@ class Servers:
         return self.show(found.id)
 
     def show(self, server_id: str) -> dict[str, Any]:
-        """Return a server by its ID."""
         shown: dict[str, Any] = self.ask(
             'GET', f'/servers/{urllib.parse.quote(server_id, safe="")}')['server']
         return shown
@@ -99,7 +99,6 @@ class Servers:
         return found
 
     def attach(self, server_id: str, attachment: Mapping[str, Any]) -> dict[str, Any]:
-        """Attach a volume to a server."""
         made: dict[str, Any] = self.ask(
             'POST', f'/servers/{server_id}/os-volume_attachments',
             {'volumeAttachment': dict(attachment)})['volumeAttachment']

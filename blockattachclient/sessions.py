@@ -48,11 +48,14 @@ def of_kernel(root: pathlib.Path = ROOT) -> list[Session]:
 
 def _session(root: pathlib.Path, folder: pathlib.Path) -> Session | None:
     number = int(folder.name.removeprefix('session'))
+    # open-iscsi uses one connection per session.
     connection = root / 'iscsi_connection' / f'connection{number}:0'
     target = _read(folder / 'targetname')
     named = _VOLUME.search(target)
     if named is None:
         return None
+    # The persistent portal is that of the login, by which iscsiadm finds the session. A target can
+    # redirect the connection to another portal.
     address, port = (_read(connection / f'persistent_{part}') for part in ('address', 'port'))
     portal = f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
     return Session(number, target, portal, _read(folder / 'state'), named[1],

@@ -58,6 +58,8 @@ def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
                 ended = event.data['reason']
             elif event.name in NOTES:
                 notes.write(f'{NOTES[event.name]}\n')
+        # The service also ends streams when it stops, and after a maximum time. These streams are
+        # resumed at once and without a note.
         if ended in NOTES:
             if not is_said:
                 notes.write(f'{NOTES[ended]}\n')
@@ -82,7 +84,7 @@ def _stream(service: api.Api, query: Mapping[str, Any], after: int | None) -> It
         # Read byte by byte, because requests would wait until a larger chunk is full.
         yield from events(line.decode() for line in answer.body.iter_lines(chunk_size=1))
     except OSError:
-        # The connection is lost, and the caller reconnects.
+        # The connection is lost, and the caller reconnects. All errors of requests are OSErrors.
         return
     finally:
         answer.body.close()

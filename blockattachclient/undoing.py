@@ -32,6 +32,7 @@ class Undo:
                  _trace: types.TracebackType | None) -> None:
         if kind is None:
             return
+        # Any exception rolls back, including KeyboardInterrupt.
         for undone, act, remedy in reversed(self._acts):
             try:
                 act()

@@ -53,6 +53,7 @@ class Waiter:
             timeout
         """
         while True:
+            # A request that starts shortly before the timeout still has time for a response.
             answer = ask(max(self._remaining(), TICK) if self._waits else None)
             again = answer.retry_after
             if again is None or not self._waits:

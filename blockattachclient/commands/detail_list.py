@@ -13,7 +13,6 @@ class ListAttachmentDetails(output.Lister):
     """List attachments with their hosts and modes, by host, server, volume or state."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--volume', metavar='<volume>', type=arguments.text,
                             help='Show only attachments of this volume (name or ID)')

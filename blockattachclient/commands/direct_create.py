@@ -32,7 +32,6 @@ class CreateAttachment(output.ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to attach (name or ID)')
@@ -61,7 +60,6 @@ class CreateAttachment(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
-        """Create the attachment, wait if requested, and return its columns and values."""
         arguments.all_or_nothing(parsed_args, 'host', CONNECTOR)
         service = selection.client(self)
         # A service without the extension would ignore the dry run and create the attachment.

@@ -19,7 +19,6 @@ class DeleteAttachment(output.Command):
     prints = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('attachments', metavar='<attachment>', nargs='+',
                             type=arguments.identifier, help='ID of an attachment to delete')

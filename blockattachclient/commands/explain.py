@@ -22,7 +22,6 @@ class ExplainAttachment(drawing.DrawnLister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
                             help='ID of an attachment, or name or ID of a volume to explain '
@@ -52,6 +51,7 @@ def _explained(service: api.Api, given: argparse.Namespace) -> tuple[Any, list[a
 
     :raises CommandError: neither an attachment nor a volume has this name or ID
     """
+    # An ID can be that of an attachment or of a volume.
     if arguments.is_id(given.subject):
         answer = service.explanation(given.subject)
         if answer.status != 404:

@@ -19,7 +19,6 @@ class ListAttachmentHistory(output.Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('subject', metavar='<attachment-or-volume>', type=arguments.text,
                             help='ID of an attachment, or name or ID of a volume to list all its '
@@ -33,13 +32,13 @@ class ListAttachmentHistory(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows, oldest first."""
         service = selection.client(self)
         service.require_extension(api.EXPLAINED)
         table: tuple[columns.Column, ...] = (
             columns.HISTORY_LONG if parsed_args.long else columns.HISTORY)
         moves = service.history(parsed_args.subject) if arguments.is_id(
             parsed_args.subject) else None
+        # If no attachment has this ID, it can still be that of a volume.
         if moves is None:
             service.require_extension(api.OF_VOLUME)
             table = columns.HISTORY_OF_VOLUME_LONG if parsed_args.long \

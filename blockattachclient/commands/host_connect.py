@@ -29,7 +29,6 @@ class ConnectVolume(output.ShowOne):
     """Factory of the initiator of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to connect (name or ID)')

@@ -24,7 +24,6 @@ class DisconnectVolume(output.Command):
     """Factory of the initiator of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text,
                             help='Volume to disconnect (name or ID)')
@@ -72,6 +71,7 @@ def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
             if initiator.is_same(one['connector'], own)]
     if attachment_id is not None:
         here = [one for one in here if one['id'] == attachment_id]
+    # Compute connects and disconnects the volumes of servers on this host.
     found = [one for one in here if one['instance'] is None]
     if len(found) == 1:
         return found[0]

@@ -22,7 +22,6 @@ class CleanSessions(output.Command):
     """Function that returns the sessions of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--unknown', action='store_true',
                             help='Also end sessions of volumes that the service does not show, '
@@ -44,6 +43,8 @@ class CleanSessions(output.Command):
             if use not in ended:
                 continue
             try:
+                # Without multipath, so that a device below a multipath device counts as in use and
+                # is kept. A session without devices is ended with any LUN.
                 for lun in sorted(session.devices) or [0]:
                     host.disconnect(session.connection_info(lun), False)
             except exceptions.CommandError as exc:

@@ -22,7 +22,6 @@ class ListSessions(output.Lister):
     """Function that returns the sessions of this host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--stale', action='store_true',
                             help='List only sessions that serve no attachment')
@@ -32,7 +31,6 @@ class ListSessions(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows."""
         found = selection.sessions(selection.client(self), self.this_host(), self.of_kernel(),
                                    parsed_args.all_projects)
         return columns.titles(columns.SESSIONS), [

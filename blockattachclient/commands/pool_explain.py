@@ -17,7 +17,6 @@ class ExplainPools(output.Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('size', metavar='<size>', type=arguments.positive,
                             help='Size of the volume in GiB')
@@ -30,7 +29,6 @@ class ExplainPools(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows."""
         service = selection.client(self)
         service.require_extension(api.ON_REQUEST)
         wanted = {'size': parsed_args.size, 'volume_type': parsed_args.type,

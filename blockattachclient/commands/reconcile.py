@@ -12,6 +12,7 @@ from blockattachclient import faults
 from blockattachclient import output
 from blockattachclient import selection
 
+# The service reports outcomes as these texts, and has no codes for them.
 SETTLED = ('done', 'another process went on with it first')
 """Outcomes of a difference that is settled."""
 FAILED, SOME_REMAIN = 1, 3
@@ -28,7 +29,6 @@ class ReconcileBackends(output.Lister):
     """Exit status of the command."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--host', metavar='<host@backend>', type=arguments.text,
                             action='append', default=[],
@@ -39,7 +39,7 @@ class ReconcileBackends(output.Lister):
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the list, and return the exit status."""
+        # cliff returns 0 for any list that is printed.
         return int(super().run(parsed_args)) or self.status
 
     def take_action(self, parsed_args: argparse.Namespace,
@@ -48,6 +48,7 @@ class ReconcileBackends(output.Lister):
         service = selection.client(self)
         service.require_extension(api.ON_REQUEST)
         found: list[dict[str, Any]] = []
+        # A failure of one backend does not prevent the repair of the others.
         for host in parsed_args.host or _backends(service):
             answer = service.ask('PUT', '/os-services/reconcile', version=api.ON_REQUEST,
                                  body={'host': host, 'dry_run': parsed_args.dry_run})

@@ -25,11 +25,10 @@ class CreateServers(output.Lister):
     """Exit status of the command."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the list, and return the exit status."""
+        # cliff returns 0 for any list that is printed.
         return int(super().run(parsed_args)) or self.status
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>', type=arguments.text,
                             help='Name of the server, or prefix of the names of several servers')
@@ -51,7 +50,6 @@ class CreateServers(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Create the servers, and return the columns and the rows."""
         service = selection.client(self)
         compute = servers.Servers(service)
         compute.require_modes()

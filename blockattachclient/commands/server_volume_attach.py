@@ -21,7 +21,6 @@ class AttachVolume(output.ShowOne):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('server', metavar='<server>', type=arguments.text,
                             help='Server (name or ID)')
@@ -38,7 +37,6 @@ class AttachVolume(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
-        """Attach the volume, and return the columns and their values."""
         service = selection.client(self)
         compute = servers.Servers(service)
         compute.require_modes()
@@ -70,5 +68,7 @@ def _state(service: api.Api, compute: servers.Servers, server_id: str,
             f'with "openstack server event list {server_id}". As an administrator, show the '
             'reason with "openstack --os-compute-api-version 2.84 server event show '
             f'{server_id} REQUEST".')
+    # Compute lists the volume as soon as it is reserved. Block Storage shows an attachment in the
+    # volume once it is complete.
     used_by = [one.get('server_id') for one in service.volume(volume_id).attachments]
     return None if server_id in used_by else 'attaching'

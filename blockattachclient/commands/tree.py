@@ -18,7 +18,6 @@ class ShowAttachmentTree(drawing.DrawnLister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volumes', metavar='<volume>', nargs='*', type=arguments.text,
                             help='Show only these volumes (name or ID), including volumes '

@@ -12,7 +12,6 @@ class ListVolumes(output.Lister):
     """List volumes with the column Multiattach, newest first."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--multiattach', action='store_true',
                             help='List only multiattach volumes')
@@ -22,7 +21,6 @@ class ListVolumes(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows."""
         query = {**({'multiattach': 'True'} if parsed_args.multiattach else {}),
                  **({'all_tenants': '1'} if parsed_args.all_projects else {})}
         return columns.titles(columns.VOLUMES), [

@@ -20,7 +20,6 @@ class WatchAttachments(output.Command):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument('volume', metavar='<volume>', type=arguments.text, nargs='?',
                             help='Watch only attachments of this volume (name or ID)')
@@ -41,7 +40,6 @@ class WatchAttachments(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Print the changes as they arrive."""
         service = selection.client(self)
         service.require_extension(api.WATCHED)
         query: dict[str, Any] = {
@@ -59,6 +57,7 @@ class WatchAttachments(output.Command):
                 line = json.dumps({'position': position, **move}) if parsed_args.json \
                     else _line(move)
                 self.app.stdout.write(f'{line}\n')
+                # Otherwise, a pipe would receive the line only when the buffer is full.
                 self.app.stdout.flush()
                 if number == parsed_args.count:
                     break
