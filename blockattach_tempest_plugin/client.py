@@ -80,7 +80,6 @@ class Client:
         return Answer(reply.status_code, parsed, reply.headers, reply.text)
 
     def get(self, path: str, version: str | None = '', **more: str) -> Answer:
-        """Send a GET request."""
         return self.send('GET', path, None, version, **more)
 
     def create(self, volume_id: str, version: str = '', **fields: Any) -> Answer:
@@ -89,7 +88,6 @@ class Client:
                          {'attachment': {'volume_uuid': volume_id, **fields}}, version)
 
     def update(self, attachment_id: str, connector: Any, version: str = '') -> Answer:
-        """Update an attachment with a connector."""
         return self.send('PUT', f'/attachments/{attachment_id}',
                          {'attachment': {'connector': connector}}, version)
 
@@ -99,11 +97,9 @@ class Client:
                          version)
 
     def delete(self, attachment_id: str, version: str = '') -> Answer:
-        """Delete an attachment."""
         return self.send('DELETE', f'/attachments/{attachment_id}', version=version)
 
     def show(self, attachment_id: str, version: str = '', **more: str) -> Answer:
-        """Show an attachment."""
         return self.get(f'/attachments/{attachment_id}', version, **more)
 
     def act(self, volume_id: str, action: str, value: Any = None) -> Answer:

@@ -71,6 +71,7 @@ class Cloud:
         self._versions(found)
         if self.admin is None and is_admin(self.member):
             self.admin = self.member
+        # An administrator has access to all projects, so the cases of isolation would fail.
         if self.other is not None and is_admin(self.other):
             self.other = None
         self.multiattach_type = self.multiattach_type or self._multiattach_type()
@@ -115,6 +116,7 @@ class Cloud:
     def discard(self, volume_id: str) -> None:
         """Delete a volume, including its attachments."""
         by = self.volumes[volume_id]
+        # A case can leave a volume in any status. A request that does not apply has no effect.
         for _ in range(3):
             for action in ('os-roll_detaching', 'os-unreserve'):
                 by.act(volume_id, action)
@@ -143,6 +145,7 @@ class Cloud:
                 self.discard(volume_id)
         left = [f'volume {volume_id}' for volume_id in self.volumes]
         if self.own_type is not None and self.admin is not None:
+            # A type in use cannot be deleted, and volumes are deleted asynchronously.
             deadline = clock.monotonic() + SECONDS
             path = f'/types/{self.own_type}'
             while (removed := self.admin.send('DELETE', path)).status not in (202, 404):
@@ -182,6 +185,8 @@ class Cloud:
                      if (kind.get('extra_specs') or {}).get('multiattach') == MULTIATTACH), None)
 
     def _asks_servers(self) -> bool:
+        # The server does not exist. If the service asks Nova, or if its detach rule is off, a user
+        # may delete the attachment. Otherwise only a service may.
         volume_id = self.a_volume()
         made = self.member.create(volume_id, instance_uuid=str(uuid.uuid4()), connector={
             'initiator': f'iqn.2026-01.org.example:{PREFIX}probe', 'host': f'{PREFIX}probe'})

@@ -18,7 +18,6 @@ class BlockattachTempestPlugin(plugins.TempestPlugin):
         return os.path.join(folder, 'tests'), os.path.dirname(folder)
 
     def register_opts(self, conf: cfg.ConfigOpts) -> None:
-        """Register the options."""
         conf.register_group(config.GROUP)
         conf.register_opts(config.OPTIONS, config.GROUP)
 

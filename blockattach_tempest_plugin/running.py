@@ -51,7 +51,6 @@ class _Result(unittest.TestResult):
     status, reason, trace = PASSED, '', ''
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802, unittest's
-        """Record that the case was skipped."""
         self.status, self.reason = SKIPPED, reason
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802, unittest's

@@ -13,6 +13,8 @@ from blockattach_tempest_plugin.cases import repeating
 from blockattach_tempest_plugin.cases import servers
 from blockattach_tempest_plugin.cases import statuses
 
+# `servers.MadeTogether` is not listed, because it requires the compute API, which only Tempest
+# configures.
 GROUPS: tuple[type[base.Cases], ...] = (
     lifecycle.Lifecycle, statuses.Statuses, modes.Modes, joins.Joins, races.Races,
     repeating.Repeating, refusals.RefusedCreates, refusals.RefusedUpdates,

@@ -11,6 +11,7 @@ from blockattach_tempest_plugin import client
 from blockattach_tempest_plugin import clouds
 from blockattach_tempest_plugin import promised
 
+# Cinder sends `computeFault` with 406, and clients expect this key.
 KEYS = {400: 'badRequest', 403: 'forbidden', 404: 'itemNotFound', 406: 'computeFault',
         409: 'conflictingRequest', 415: 'badMediaType'}
 """Key of the response body of a failure, by status code."""
@@ -174,7 +175,6 @@ class Cases(unittest.TestCase):
         return self.answered(self.api.show(attachment_id, **more))['attachment']
 
     def shown_volume(self, volume_id: str) -> Any:
-        """Return the details of a volume."""
         return self.answered(self.api.get(f'/volumes/{volume_id}'))['volume']
 
     def attachments_of(self, volume_id: str, query: str = '', detail: bool = False) -> Any:

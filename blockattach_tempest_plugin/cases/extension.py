@@ -17,7 +17,6 @@ class Extension(base.Cases):
         self.needs_extension()
 
     def more(self, attachment: str, version: str = '1.0') -> Any:
-        """Return the details of an attachment with the extension."""
         return self.shown(attachment, extension=version)
 
     def test_an_attachment_shows_more_to_those_that_ask(self) -> None:

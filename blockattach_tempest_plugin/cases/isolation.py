@@ -5,7 +5,11 @@ from blockattach_tempest_plugin.cases import base
 
 
 class Isolation(base.Cases):
-    """Cases with two projects of one service."""
+    """Cases with two projects of one service.
+
+    The responses are 404 instead of 403, so that a caller does not learn which IDs exist in other
+    projects.
+    """
 
     def setUp(self) -> None:
         """Skip the test if there is no caller of another project."""
@@ -24,6 +28,7 @@ class Isolation(base.Cases):
     def test_all_projects_are_not_listed_for_a_user(self) -> None:
         volume = self.volume()
         self.attach(volume)
+        # The service ignores all_tenants of a user who is not an administrator.
         found = self.answered(self.stranger.get(f'/attachments?all_tenants=1&volume_id={volume}'))
         self.assertEqual([], found['attachments'])
 

@@ -81,6 +81,7 @@ class Joins(base.Cases):
         answers = base.at_once(*(
             lambda host=host: self.api.create(volume, connector=base.connector(host))
             for host in SEVERAL))
+        # Cinder rejects a host with 400 while another host is reserving or connecting.
         self.assertIn(200, self.codes(answers))
         self.assertLessEqual(set(self.codes(answers)), {200, 400})
         self.assertEqual(self.codes(answers).count(200), len(self.attachments_of(volume)))
@@ -88,6 +89,8 @@ class Joins(base.Cases):
     def test_hosts_that_complete_at_once_are_all_attached(self) -> None:
         volume = self.shared_volume()
         made = self.joined(volume)
+        # The update makes each attachment attaching again. Cinder allows this for several hosts,
+        # although it rejects a new host while another one is attaching.
         for attachment in made:
             self.answered(self.api.update(attachment, base.connector(attachment)))
         self.assertEqual([204] * 4, self.codes(base.at_once(*(
@@ -133,6 +136,7 @@ class Joins(base.Cases):
 
     def test_a_server_has_the_same_volume_twice(self) -> None:
         volume, server = self.shared_volume(), base.server()
+        # Nova, not Block Storage, prevents a second attachment of a volume to the same server.
         self.reserve(volume, instance_uuid=server)
         self.reserve(volume, instance_uuid=server)
         self.assertEqual(['reserved', 'reserved'], self.states(volume))

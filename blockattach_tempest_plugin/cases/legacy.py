@@ -116,6 +116,7 @@ class LegacyRefusals(base.Cases):
         self.act(volume, 'os-attach', HOST)
         attachment = self.reserve(another)
         answer = self.api.act(volume, 'os-detach', {'attachment_id': attachment})
+        # The detach rule (CVE-2023-2088) rejects the request of a user with 400.
         self.assertIn(answer.status, (400, OF_A_SERVICE), answer.text)
         self.assertEqual((['attached'], ['reserved']),
                          (self.states(volume), self.states(another)))
@@ -124,6 +125,7 @@ class LegacyRefusals(base.Cases):
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         answer = self.api.act(volume, 'os-detach', {'attachment_id': UNKNOWN})
+        # The detach rule (CVE-2023-2088) rejects the request of a user with 409.
         self.assertIn(answer.status, (409, OF_A_SERVICE), answer.text)
         self.assertEqual(['attached'], self.states(volume))
 
@@ -138,6 +140,7 @@ class LegacyActions(base.Cases):
 
     def test_reserving_makes_a_volume_attaching(self) -> None:
         volume = self.volume()
+        # The status is not reserved, which only the attachments API uses.
         self.act(volume, 'os-reserve')
         self.has_status(volume, 'attaching')
 
@@ -197,6 +200,7 @@ class LegacyActions(base.Cases):
     def test_a_volume_shows_in_which_mode_it_is_attached(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', {**HOST, 'mode': 'ro'})
+        # Cinder shows this key of the administrator metadata to every user of the volume.
         self.assertEqual('ro', self.shown_volume(volume)['metadata'].get('attached_mode'))
 
     def test_an_attachment_made_by_action_has_no_connection(self) -> None:
@@ -347,6 +351,7 @@ class OldAndNew(base.Cases):
     def test_a_reserved_volume_keeps_its_attachment_when_unreserved(self) -> None:
         volume = self.volume()
         attachment = self.reserve(volume)
+        # The action has an effect only in the status attaching, which os-reserve sets.
         self.act(volume, 'os-unreserve')
         self.assertEqual('reserved', self.shown(attachment)['status'])
         self.has_status(volume, 'reserved')
@@ -355,5 +360,6 @@ class OldAndNew(base.Cases):
         volume = self.shared_volume()
         for host in ('one', 'two'):
             self.attach(volume, host)
+        # The action names no attachment. Cinder rejects it while another server is detaching.
         for _ in range(2):
             self.act(volume, 'os-begin_detaching')

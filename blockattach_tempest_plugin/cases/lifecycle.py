@@ -35,6 +35,7 @@ class Lifecycle(base.Cases):
 
     def test_a_reserved_attachment_has_no_times(self) -> None:
         shown = self.shown(self.reserve(self.volume()))
+        # Cinder returns an empty text instead of null.
         self.assertEqual(('', ''), (shown['attached_at'], shown['detached_at']))
 
     def test_a_new_attachment_is_answered_with_all_its_keys(self) -> None:
@@ -97,6 +98,9 @@ class Lifecycle(base.Cases):
         self.answered(self.api.complete(attachment), 204)
         self.assertEqual('attached', self.shown(attachment)['status'])
 
+    # The value of os-complete depends on the client: python-cinderclient sends null, and
+    # openstacksdk sends the ID.
+
     def test_completing_takes_an_object(self) -> None:
         self.answered(self.api.complete(self.connect(self.volume()), {}), 204)
 
@@ -154,6 +158,7 @@ class Lifecycle(base.Cases):
     def test_a_volume_does_not_show_an_attachment_before_it_is_complete(self) -> None:
         volume = self.volume()
         self.connect(volume)
+        # The list in a volume contains only attachments with the status attached.
         self.assertEqual([], self.shown_volume(volume)['attachments'])
 
     def test_a_volume_shows_the_device_that_the_connector_names(self) -> None:

@@ -27,7 +27,6 @@ class Lists(base.Cases):
         return [one['id'] for one in found]
 
     def refuses(self, query: str) -> None:
-        """Assert that a query returns 400."""
         self.refused(self.api.get(f'/attachments?{query}'), 400)
 
     def several(self) -> tuple[str, list[str]]:
@@ -44,6 +43,7 @@ class Lists(base.Cases):
         :returns: query that lists the attachments by ID, and their sorted IDs
         """
         volume, made = self.several()
+        # By ID, because attachments of the same second have no order by time (see `times`).
         return f'volume_id={volume}&sort=id:asc', sorted(made)
 
     def test_a_list_has_the_keys_of_a_summary(self) -> None:
@@ -93,6 +93,7 @@ class Lists(base.Cases):
     def test_attachments_are_found_by_status(self) -> None:
         volume = self.volume()
         made = self.reserve(volume)
+        # Cinder permits this filter, but has no such column, and returns an empty list.
         self.assertEqual([made], self.listed(f'volume_id={volume}&status=reserved'))
 
     def test_a_volume_that_does_not_exist_has_no_attachments(self) -> None:

@@ -13,7 +13,6 @@ class Modes(base.Cases):
         self.needs_version('3.54')
 
     def mode(self, attachment: str) -> Any:
-        """Return the mode of an attachment."""
         return self.shown(attachment)['attach_mode']
 
     def access(self, attachment: str) -> Any:
@@ -34,6 +33,7 @@ class Modes(base.Cases):
         self.assertEqual('rw', self.mode(self.reserve(self.volume(), mode='rw')))
 
     def test_a_reservation_without_a_mode_shows_null_as_text(self) -> None:
+        # Cinder stores this text. An update with a connector replaces it.
         self.assertEqual('null', self.mode(self.reserve(self.volume())))
 
     def test_an_update_without_a_mode_makes_it_rw(self) -> None:
@@ -86,6 +86,7 @@ class Modes(base.Cases):
     def test_two_hosts_may_both_write(self) -> None:
         volume = self.shared_volume()
         made = [self.updated(volume, host, mode='rw') for host in ('one',)]
+        # Cinder rejects the second host while the first one is attaching.
         self.answered(self.api.complete(made[0]), 204)
         made.append(self.updated(volume, 'two', mode='rw'))
         self.assertEqual(['rw', 'rw'], [self.mode(one) for one in made])
@@ -104,6 +105,7 @@ class Modes(base.Cases):
         volume = self.volume()
         for readonly in (True, False):
             self.act(volume, 'os-update_readonly_flag', {'readonly': readonly})
+        # Cinder stores the flag as a text, and takes the text False for true.
         self.assertEqual('rw', self.mode(self.updated(volume, mode='rw')))
 
     def test_a_volume_in_use_does_not_become_read_only(self) -> None:

@@ -60,6 +60,7 @@ class Races(base.Cases):
         made, extended = base.at_once(
             lambda: self.api.create(volume),
             lambda: self.api.act(volume, 'os-extend', {'new_size': 2}))
+        # Both succeed if the volume is extended before the attachment is created.
         self.assertIn((made.status, extended.status), ((200, 400), (400, 202), (200, 202)))
         if made.status == 400:
             self.cloud.wait_for(volume, 'available')
@@ -88,6 +89,7 @@ class Races(base.Cases):
         self.has_status(volume, 'available')
 
     def test_a_completion_and_a_deletion_leave_no_volume_in_use(self) -> None:
+        # Cinder leaves such a volume behind in about one of six rounds.
         for _ in range(6):
             volume = self.volume()
             attachment = self.connect(volume)

@@ -93,6 +93,7 @@ class RefusedCreates(base.Cases):
     def test_a_connector_that_is_refused_leaves_no_attachment(self) -> None:
         volume = self.volume()
         refused = self.api.create(volume, connector={'host': 'one'})
+        # Cinder returns 500 and keeps the reserved attachment, whose ID the caller does not learn.
         self.assertIn(refused.status, (400, 500))
         self.assertEqual([], self.attachments_of(volume))
         self.has_status(volume, 'available')
@@ -155,6 +156,7 @@ class RefusedVersions(base.Cases):
         """Assert that a request returns 404 for an existing attachment."""
         attachment = self.connect(self.volume())
         body = BODIES.get('{id}/action' if path.endswith('action') else method)
+        # Cinder has no such method at the earlier version, and returns 404 instead of 406.
         self.refused(self.api.send(method, path.replace('{id}', attachment), body, version), 404)
         self.assertEqual('attaching', self.shown(attachment)['status'])
 
@@ -222,6 +224,7 @@ class RefusedStates(base.Cases):
         attachment = self.reserve(volume)
         self.needs_admin()
         self.reset(volume, 'error')
+        # Cinder rejects the update with 409, whereas it rejects a create with 400.
         self.refused(self.api.update(attachment, base.connector()), 409)
 
     def test_a_refusal_names_the_volume_and_its_status(self) -> None:

@@ -7,6 +7,7 @@ class Repeating(base.Cases):
     """Cases of requests that are sent twice."""
 
     def test_an_update_is_repeated(self) -> None:
+        # Nova sends an update up to five times if the response is 500 or 504.
         attachment = self.reserve(self.volume())
         for _ in range(2):
             self.answered(self.api.update(attachment, base.connector()))
@@ -53,6 +54,8 @@ class Repeating(base.Cases):
 
     def test_a_second_reservation_of_the_same_server_is_another_attachment(self) -> None:
         volume, server = self.volume(), base.server()
+        # A server can have two attachments of a volume without multiattach, because a live
+        # migration connects both hosts (Launchpad bug 1694530).
         first, second = (self.reserve(volume, instance_uuid=server) for _ in range(2))
         self.assertNotEqual(first, second)
         self.assertEqual(['reserved', 'reserved'], self.states(volume))

@@ -46,6 +46,7 @@ class Moves(base.Cases):
     def test_a_server_moves_by_a_reservation(self) -> None:
         volume, server = self.volume(), base.server()
         source = self.attach(volume, 'one', instance_uuid=server)
+        # In a cold migration, Nova reserves the volume before it disconnects the source host.
         target = self.reserve(volume, instance_uuid=server)
         self.end(source)
         self.answered(self.api.update(target, base.connector('two')))
@@ -104,6 +105,7 @@ class ServiceTokens(base.Cases):
     def test_an_administrator_does_not_delete_the_attachment_of_a_server(self) -> None:
         admin = self.needs_admin()
         volume, attachment = self.used()
+        # Only a service token exempts a caller from the rule, not a role of the user.
         self.refuses(admin.delete(attachment), volume)
 
     def test_a_service_deletes_the_attachment_of_a_server(self) -> None:
@@ -117,6 +119,7 @@ class ServiceTokens(base.Cases):
         self.has_status(volume, 'available')
 
     def test_a_user_deletes_the_reservation_of_a_server(self) -> None:
+        # The rule protects only attachments that have a server and connection information.
         attachment = self.reserve(self.volume(), instance_uuid=base.server())
         self.answered(self.api.delete(attachment))
 
@@ -133,6 +136,7 @@ class ServiceTokens(base.Cases):
     def test_a_service_that_names_an_unknown_attachment_changes_nothing(self) -> None:
         volume = self.volume()
         self.attach(volume)
+        # An unknown attachment counts as detached. Only users get an error.
         self.answered(self.service.act(volume, 'os-detach', {'attachment_id': base.server()}),
                       202)
         self.assertEqual(['attached'], self.states(volume))

@@ -90,6 +90,7 @@ def cloud_of(options: argparse.Namespace) -> clouds.Cloud:
     if options.endpoint:
         member = client.Client(options.endpoint,
                                _fixed(options.token or os.environ.get('OS_TOKEN')))
+        # A project ID in the URL is that of the member, and the other callers have other projects.
         bare = clouds.root(member).rstrip('/')
         tokens: dict[str, client.Token | None] = {
             name: _fixed(text) if (text := getattr(options, f'{name}_token')) else None

@@ -17,21 +17,17 @@ class AttachmentsClient(rest_client.RestClient):
         return self._ask(200, 'GET', f'{path}?{urllib.parse.urlencode(filters)}')
 
     def show_attachment(self, attachment_id: str) -> Any:
-        """Show an attachment."""
         return self._ask(200, 'GET', f'attachments/{attachment_id}')
 
     def create_attachment(self, volume_id: str, **fields: Any) -> Any:
-        """Create an attachment."""
         return self._ask(200, 'POST', 'attachments',
                          {'attachment': {'volume_uuid': volume_id, **fields}})
 
     def update_attachment(self, attachment_id: str, connector: dict[str, Any]) -> Any:
-        """Update an attachment with a connector."""
         return self._ask(200, 'PUT', f'attachments/{attachment_id}',
                          {'attachment': {'connector': connector}})
 
     def complete_attachment(self, attachment_id: str) -> Any:
-        """Complete an attachment."""
         return self._ask(204, 'POST', f'attachments/{attachment_id}/action',
                          {'os-complete': None})
 

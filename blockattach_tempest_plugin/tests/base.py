@@ -26,6 +26,7 @@ class CasesTest(test.BaseTestCase):
     @classmethod
     def setup_credentials(cls) -> None:
         """Add the credentials of a service user if its role is configured."""
+        # By default, Tempest creates a network for each project. The tests need none.
         cls.set_network_resources()
         role = CONF.blockattach.service_role
         if role:
@@ -51,6 +52,7 @@ class CasesTest(test.BaseTestCase):
     def resource_setup(cls) -> None:
         """Detect the features of the service."""
         super().resource_setup()
+        # Registered first, because `prepare` may fail after it has created a volume type.
         cls.addClassResourceCleanup(cls.cloud.close)
         cls.cloud.prepare()
 
