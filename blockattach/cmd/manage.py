@@ -54,6 +54,7 @@ class Noun(NamedTuple):
 def main() -> int:
     """Run a command."""
     with process.command(NAME) as signals:
+        # Imported after the signal handlers are installed, see `process`.
         import importlib
 
         from oslo_config import cfg

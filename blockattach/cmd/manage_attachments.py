@@ -21,6 +21,8 @@ def check(conf: cfg.ConfigOpts) -> int:
     """
     noun = conf.noun
     built = one_shot.build_checker(conf, dependencies.open_database(conf))
+    # Services are usually running, and rows and targets cannot be read at the same moment. Only
+    # violations that persist are reported.
     violations = built.checker.lasting()
     silent = built.checker.silent
     if noun.volume_id is not None:

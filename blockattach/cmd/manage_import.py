@@ -33,10 +33,12 @@ def cinder(conf: cfg.ConfigOpts) -> int:
     try:
         act = importer.Importer(database, read, choices,
                                 control.settings(conf).default_volume_type)
+        # The survey finds refused resources before the first row is written.
         found = act.survey()
         writes = not noun.dry_run and (noun.leave_refused or not found.refused)
         if writes:
             done = act.run()
+            # The survey has reported the other refused resources. These are known only now.
             found.taken = done.taken
             found.refused += [one for one in done.refused if one.code == importing.NOT_WRITTEN]
     finally:

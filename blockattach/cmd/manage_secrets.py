@@ -21,6 +21,7 @@ def check(conf: cfg.ConfigOpts) -> int:
     :returns: exit status
     """
     if conf.noun.forget:
+        # The key file may be lost, and the new credentials must be sealed.
         dependencies.make_key(core.settings(conf))
     database = dependencies.open_database(conf, check_sealed=False)
     lost = list(key_rotation.lost(database))
@@ -46,6 +47,7 @@ def rotate(conf: cfg.ConfigOpts) -> None:
     noun = conf.noun
     step = (key_rotation.prepare if noun.prepare else key_rotation.promote if noun.promote else
             key_rotation.reseal if noun.reseal else key_rotation.finish if noun.finish else None)
+    # A step reads the keys and writes them back, so two commands could undo each other's changes.
     with database.sealer.alone():
         if step is not None:
             print(step(database))

@@ -136,6 +136,7 @@ class Signals:
         if self.phase is Phase.LOADING:
             _end_by(number)
         self._stopping = True
+        # With 0, no alarm is set, so the process may take as long as it needs.
         signal.alarm(self.shutdown_timeout)
         if self.phase is Phase.BEGINNING:
             raise Interrupted(number)

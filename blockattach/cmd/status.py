@@ -22,6 +22,7 @@ _HEALTH_TEXT = ('Report the health of a process from its health file. Exit statu
 def main() -> int:
     """Run a subcommand, and return its exit status."""
     with process.command(NAME):
+        # Before the other imports, because supervisors run this subcommand every few seconds.
         if sys.argv[1:2] == [HEALTH]:
             parser = argparse.ArgumentParser(prog=f'{NAME} {HEALTH}', description=_HEALTH_TEXT)
             _health_arguments(parser)

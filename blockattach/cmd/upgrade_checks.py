@@ -63,6 +63,7 @@ def pin(at: database_checks.Installation) -> Result:
         spoken = contract.find_release(named, history.RELEASES)
     except errors.ConfigurationError as exc:
         return Result(Code.FAILURE, f'{exc}.')
+    # Without the tables of this release, the list of services cannot be read.
     behind = at.expanded and at.behind()
     if spoken is history.RELEASES[-1]:
         return Result(Code.FAILURE, 'Services of an older release are running, but [rpc] release '

@@ -20,6 +20,7 @@ from blockattach.wiring import dependencies
 Code = upgradecheck.Code
 Result = upgradecheck.Result
 
+# The character set utf8 of MySQL and MariaDB stores at most three bytes per character.
 _TEXT = 'utf8mb4'
 
 
@@ -38,6 +39,7 @@ class Installation(upgradecheck.UpgradeCommands):
         self.engine = dependencies.open_engine(conf)
         self.found = db_schema.version(self.engine)
         self.expected = db_schema.expected()
+        # Without keys, because only `keys` needs them, and reports if they are missing.
         self.database = storage_db.Database(self.engine, secrets.Sealer([]), clock.Clock())
 
     @property

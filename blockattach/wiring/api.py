@@ -161,9 +161,9 @@ def _call_seconds(base: dependencies.Dependencies) -> float:
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)
 
+
 def _build_image_control(base: dependencies.Dependencies,
                          parts: volume_parts.VolumeParts) -> images.ImageControl:
-    """Build the operations on volumes that concern images."""
     return images.ImageControl(parts, _user_images(base), images_conf.settings(base.conf))
 
 

@@ -37,6 +37,7 @@ def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name
     :param executor: threads for concurrent operations
     """
     settings = compute_conf.settings(conf)
+    # Servers of the fake driver end with the agent, so no lease must survive its restart.
     leases = None if settings.kind == 'fake' else f'{_folder(conf, name)}.leases.json'
     endpoint = agent.AgentEndpoint(host, executor, agent.Fence(leases))
     return Agent(bus.server(endpoint, name),

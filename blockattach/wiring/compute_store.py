@@ -51,6 +51,8 @@ def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
     """
     settings = compute_conf.settings(conf)
     with opened(conf) as engine:
+        # The tables of a configured database are only changed by blockattach-manage, because
+        # several processes may share it.
         if not settings.connection and models.MIGRATIONS.version(engine).expand is None:
             models.MIGRATIONS.upgrade(engine)
         models.MIGRATIONS.check(engine)

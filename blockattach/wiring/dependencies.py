@@ -50,6 +50,7 @@ from blockattach.wiring import rpc_site
 if TYPE_CHECKING:
     import requests
 
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dependencies:
     """Dependencies that all services of a process share."""
@@ -83,7 +84,6 @@ class Dependencies:
 
     @property
     def telemetry(self) -> acts.Telemetry:
-        """Telemetry of this process."""
         return self.observation.telemetry
 
     @property
@@ -230,6 +230,7 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[
     :returns: reasons why a step cannot be done, a sentence each; that step and later steps were
         not done
     """
+    # A running service of an older release would write rows in the old format again.
     behind = online_migrations.behind(database, *older(conf))
     if behind:
         return behind

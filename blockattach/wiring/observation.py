@@ -66,7 +66,7 @@ class Observation:
         settings = telemetry_conf.metrics_settings(self._conf, self._process)
         if not settings.ports:
             return
-        # Imported only if metrics are enabled.
+        # Imported only if metrics are enabled, because prometheus_client takes memory.
         from blockattach.platform.telemetry import counting
 
         counts = counting.Counts(self.telemetry.readings)

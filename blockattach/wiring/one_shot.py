@@ -63,8 +63,8 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
         found, unseen = _load(conf, names if only is None else (only,))
         backends = {}
         for host, loaded in found.items():
-            # The service name is unique, so that no lease is taken for that of an earlier
-            # instance.
+            # The name of the service is unique, so that a stored lease of another instance does
+            # not count as that of this process. The backend is shared with its running service.
             instance = base.database.new_id()
             name = f'{command}.{instance[:8]}@{loaded.name}'
             built = backend.build_backend(

@@ -36,7 +36,6 @@ class Outside:
 
     @property
     def telemetry(self) -> acts.Telemetry:
-        """Telemetry of this process."""
         return self.observation.telemetry
 
     def close(self) -> None:

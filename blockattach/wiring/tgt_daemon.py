@@ -62,6 +62,7 @@ def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
         if not force:
             _refuse_in_use(daemon, pid)
         daemon.stop()
+        # A running volume manager restarts tgtd at once, with another process ID.
         if daemon.pid() == pid:
             raise errors.ConfigurationError(reason=f'cannot stop tgtd (process {pid})')
     return pid

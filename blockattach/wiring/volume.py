@@ -110,6 +110,8 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     def prepare() -> None:
         taking.sweep()
         images.sweep(base, name)
+        # Orphans are recorded before the server accepts calls. The work of other members of the
+        # cluster is not orphaned while they are up.
         kept.recovery.remember(_others_live(base, name, host))
 
     parts = service.Parts(
