@@ -92,7 +92,6 @@ class Client:
                          {'attachment': {'connector': connector}}, version)
 
     def complete(self, attachment_id: str, value: Any = None, version: str = '') -> Answer:
-        """Complete an attachment."""
         return self.send('POST', f'/attachments/{attachment_id}/action', {'os-complete': value},
                          version)
 
@@ -103,7 +102,6 @@ class Client:
         return self.get(f'/attachments/{attachment_id}', version, **more)
 
     def act(self, volume_id: str, action: str, value: Any = None) -> Answer:
-        """Send a volume action."""
         return self.send('POST', f'/volumes/{volume_id}/action', {action: value})
 
     def _session(self) -> requests.Session:

@@ -47,7 +47,6 @@ class DrawnLister(output.Lister):
     _draws = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the arguments that all lists share."""
         parser = super().get_parser(prog_name)
         # The formatter stays None unless -f is given, and the tree is drawn then.
         parser.set_defaults(formatter=None)
@@ -61,7 +60,6 @@ class DrawnLister(output.Lister):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str],
                        data: Iterable[Sequence[Any]]) -> int:
-        """Print the trees or, with a formatter, the list."""
         if not self._draws:
             return super().produce_output(parsed_args, column_names, data)
         out = self.app.stdout

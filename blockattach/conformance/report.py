@@ -76,7 +76,6 @@ class Report:
         return frozenset(self.proved) - self.declared
 
     def count(self, outcome: Outcome) -> int:
-        """Return the number of behaviours with an outcome."""
         return sum(behaviour.outcome is outcome for behaviour in self.behaviours)
 
     def join(self, other: 'Report') -> None:

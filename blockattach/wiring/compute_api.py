@@ -129,7 +129,6 @@ class Closing:
         """Do nothing, because the resource is already in use."""
 
     def stop(self) -> None:
-        """Release the resource."""
         self._end()
 
 

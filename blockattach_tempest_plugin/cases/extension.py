@@ -12,7 +12,6 @@ class Extension(base.Cases):
     """Cases with the header ``OpenStack-API-Version: volume ..., blockattach ...``."""
 
     def setUp(self) -> None:
-        """Skip the test if the service does not support the extension."""
         super().setUp()
         self.needs_extension()
 

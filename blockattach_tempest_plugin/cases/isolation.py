@@ -12,7 +12,6 @@ class Isolation(base.Cases):
     """
 
     def setUp(self) -> None:
-        """Skip the test if there is no caller of another project."""
         super().setUp()
         self.stranger = self.needs_other()
 
@@ -90,7 +89,6 @@ class Readers(base.Cases):
     """Cases with a read-only user."""
 
     def setUp(self) -> None:
-        """Skip the test if there is no read-only user."""
         super().setUp()
         self.reader = self.needs(self.cloud.reader, 'read-only user')
 

@@ -21,7 +21,6 @@ class Lists(base.Cases):
     """Cases of ``GET /attachments``."""
 
     def listed(self, query: str, detail: bool = False) -> Any:
-        """Return the IDs in a list."""
         path = '/attachments/detail' if detail else '/attachments'
         found = self.answered(self.api.get(f'{path}?{query}'))['attachments']
         return [one['id'] for one in found]

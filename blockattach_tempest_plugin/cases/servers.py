@@ -149,15 +149,14 @@ class MadeTogether(base.Cases):
     MODES = ('rw', 'ro', 'ro')
 
     def setUp(self) -> None:
-        """Skip the cases if the compute API does not support them."""
         super().setUp()
         self.compute = self.needs(self.cloud.compute, 'compute API')
+        # Nova rejects several servers with an existing volume with 400.
         if clouds.EXTENSION not in self.asked('GET', '/').headers:
             self.skipTest('the compute API cannot create several servers with a volume')
 
     def asked(self, method: str, path: str, body: Any = None,
               version: str = EXTENDED) -> client.Answer:
-        """Return the response of the compute API."""
         return self.compute.send(method, path, body, None, OpenStack_API_Version=version)
 
     def create(self, name: str, volume: str, version: str = EXTENDED,

@@ -113,7 +113,6 @@ def cloud_of(options: argparse.Namespace) -> clouds.Cloud:
 
 
 def _print_list(chosen: Sequence[running.Case]) -> None:
-    """Print the sentences of the cases in groups, and their number."""
     before = None
     for case in chosen:
         if case.group is not before:

@@ -69,7 +69,6 @@ class WatchAttachments(output.Command):
 
 
 def _line(move: Mapping[str, Any]) -> str:
-    """Return a change as a line of text."""
     of = '  '.join(f'{name} {move[key]}' for name, key in columns.WATCHED if move[key])
     reason = f'  ({move["reason"]})' if move['reason'] else ''
     came = f'{move["from"]} -> ' if move['from'] else ''
