@@ -321,8 +321,8 @@ def _allow_files(number: int) -> int:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
-    if soft == resource.RLIM_INFINITY or soft >= limit:
-        return number
-    # Each connection is an open file. The default soft limit of 1024 is low, because of select().
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        # Each connection is an open file. The default soft limit of 1024 is low, because of
+        # select().
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return limit
