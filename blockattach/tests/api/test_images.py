@@ -105,6 +105,13 @@ class CreateTest(ImageCase):
                 self.assertEqual(content, self.content(volume_id, len(content)))
                 self.nothing_is_left()
 
+    def test_backup_id_before_its_version_ignored(self):
+        # Its first version is 3.47.
+        volume_id = self.made(self.glance.add(disks.image('raw')), version='3.46',
+                              backup_id=base.ABSENT)
+        self.assertEqual('true', self.shown(volume_id)['bootable'])
+        self.assertEqual(disks.CONTENT, self.content(volume_id))
+
     def test_image_metadata_copied_to_volume(self):
         image_id = self.glance.add(
             disks.image('raw'), name='ours', min_ram=64, hw_disk_bus='scsi', os_type='linux')

@@ -17,7 +17,7 @@ from blockattach.storage.policy import volumes as policies
 
 KEYS = ('image_id', 'imageRef')
 """Fields of the request that name the image of a new volume."""
-_OTHERS = ('snapshot_id', 'source_volid', 'backup_id')
+_OTHERS = ('snapshot_id', 'source_volid')
 _MORE = operation.V(3, 1)
 _RESERVED = 'reserved'
 
@@ -60,7 +60,7 @@ def find_image(services: api_services.ApiServices, call: operation.Call,
                requested: Mapping[str, Any]) -> images.Image | None:
     """Return the image to create the volume from, or None if the request names no image.
 
-    :returns: None also if the request names another source as well
+    :returns: None also if the request names a snapshot or a volume as well
     :raises InvalidInput: the image does not exist, or Glance is not configured
     :raises Conflict: several images have the requested name
     :raises NotAuthorized: the caller may not create volumes from images
@@ -70,7 +70,7 @@ def find_image(services: api_services.ApiServices, call: operation.Call,
         return None
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
     if any(requested.get(key) is not None for key in _OTHERS):
-        # The check of that source rejects the request, so Glance is not called.
+        # `sources.find` rejects a request with two sources, so Glance is not called.
         return None
     return services.images.find(call.context, str(ref))
 
