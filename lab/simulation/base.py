@@ -1,4 +1,4 @@
-"""What tests that are scenarios share."""
+"""Base class of the scenario tests."""
 import os
 import unittest
 from collections.abc import Callable
@@ -9,10 +9,12 @@ from lab.simulation import consumer
 
 
 class ScenarioTestCase(unittest.TestCase):
-    """Each test is a story in a cloud of its own: `cloud` and `api` are there when it begins.
+    """Tests that each run as a story in a new cloud.
 
-    :cvar CLOUD: what the cloud is, as `clouds.Cloud` has it
-    :cvar DOWN: the processes that the story itself starts
+    Before the test method starts, `cloud` and `api` are set.
+
+    :cvar CLOUD: arguments of `clouds.Cloud`
+    :cvar DOWN: names of the processes that are not started; the story starts them itself
     """
 
     CLOUD: dict[str, Any] = {}
@@ -21,7 +23,7 @@ class ScenarioTestCase(unittest.TestCase):
     api: consumer.Consumer
 
     def _callTestMethod(self, method: Callable[[], object]) -> None:  # noqa: N802
-        """Within the cloud, whose threads go on by the seed."""
+        """Run the test method as a story of the cloud, in the thread order of the seed."""
         seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or 1)
         self.cloud = clouds.Cloud(seed, **self.CLOUD)
         self.api = self.cloud.api

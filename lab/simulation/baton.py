@@ -1,8 +1,8 @@
-"""One thread runs at a time, and the seed says which is next; time passes when nobody can run.
+"""Deterministic scheduler of threads, of which one runs at a time. The seed selects the next one.
 
-A thread gives the baton on at certain points only (`Baton.step`, and whatever it waits for), so a
-run is the same whenever the seed is. The one that gives it on looks for the next one itself: a
-step that goes on with the same thread costs no switch.
+Virtual time passes while no thread can run. A thread yields only at fixed points: at `Baton.step`
+and wherever it waits. A run is therefore the same for the same seed. The yielding thread selects
+its successor itself, so a step that selects the same thread again needs no thread switch.
 """
 import heapq
 import random
@@ -10,22 +10,25 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# How likely the running thread goes on at a step, and how many seconds of virtual time a step
-# takes.
+# Probability that the running thread keeps the baton at a step.
 _STAYS = 0.55
+# Upper bound of the virtual seconds that pass at each selection of a thread.
 _STEP_SECONDS = 0.002
 
 
 class Killed(BaseException):
-    """The process that this thread belongs to has ended. No ``except Exception`` sees it."""
+    """Raised in threads of a process that has ended.
+
+    Derived from BaseException, so that ``except Exception`` in the service does not catch it.
+    """
 
 
 class Stuck(AssertionError):
-    """Somebody waits, and nothing will ever come."""
+    """Raised if all threads wait and no timer is pending."""
 
 
 class Process:
-    """Threads that end together: one process instance of the service."""
+    """Simulated process: one process instance of the service, whose threads end together."""
 
     def __init__(self, baton: 'Baton', name: str) -> None:
         self.baton = baton
@@ -34,11 +37,12 @@ class Process:
         self.tasks: dict[Task, None] = {}
         self.on_death: list[Callable[[], None]] = []
         self.held: list[Task] | None = None
-        """Threads that could run while the process stands still; None: it does not."""
+        """Threads that are ready to run while the process is paused; None if it is not paused."""
 
     def kill(self) -> None:
-        """As kill -9: its threads do nothing any more. Its own thread, if it calls, goes on until
-        it next touches anything.
+        """End the process as ``kill -9`` does: its threads do nothing any more.
+
+        A thread of the process itself that makes the call runs until it next calls the baton.
         """
         if self.dead:
             return
@@ -51,33 +55,36 @@ class Process:
 
     @property
     def silent(self) -> bool:
-        """Whether it sends no heartbeat."""
+        """True if the process is dead or paused and therefore sends no heartbeat."""
         return self.dead or self.held is not None
 
     def pause(self) -> None:
-        """As SIGSTOP: none of its threads runs until `resume`, whatever they wait for. Its own
-        thread, if it calls, stands still at its next `Baton.step`.
+        """Pause the process as SIGSTOP does: none of its threads runs until `resume`.
+
+        A thread of the process itself that makes the call stops at its next `Baton.step`.
         """
         if not self.silent:
             self.held = self.baton.withdraw(self)
 
     def resume(self) -> None:
-        """As SIGCONT."""
+        """Resume the process as SIGCONT does."""
         held, self.held = self.held, None
         for task in held or ():
             self.baton.ready(task)
 
     def check(self) -> None:
-        """Before anything that others could see.
-
-        :raises Killed: nobody is there to do it
-        """
+        """Raise `Killed` if the process is dead. Called before each effect that others can see."""
         if self.dead:
             raise Killed
 
 
 class Task:
-    """A thread of a process. ``depth``: in how many transactions it is."""
+    """Thread of a process.
+
+    ``depth`` is the number of database transactions that the thread has open. ``turn`` counts its
+    waits, so that the timer of an earlier wait does not wake it. ``said`` is the value that `wait`
+    returns.
+    """
 
     __slots__ = ('act', 'depth', 'go', 'name', 'process', 'said', 'turn', 'waiting')
 
@@ -94,7 +101,7 @@ class Task:
 
 
 class Baton:
-    """Which thread runs, which ones could, and what time it is."""
+    """Scheduler of all simulated threads, with the virtual clock and its timers."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -112,8 +119,10 @@ class Baton:
         self._over = _taken_lock()
 
     def run(self, process: Process, act: Callable[[], None]) -> None:
-        """Run until the act has ended; called once, from outside. Raises what any thread raises
-        that nobody foresaw, and `Stuck`.
+        """Run ``act`` as the main thread until it returns. Call once, from outside the simulation.
+
+        :raises Stuck: if no thread can run
+        :raises BaseException: the first unexpected exception of any thread
         """
         self._main = self.spawn(process, 'main', act)
         self._ready.remove(self._main)
@@ -124,7 +133,7 @@ class Baton:
             raise self._failure
 
     def spawn(self, process: Process, name: str, act: Callable[[], Any]) -> Task:
-        """Another thread, which runs when it gets the baton."""
+        """Create a thread of the process. It runs when it gets the baton."""
         go = self._idle.pop() if self._idle else self._begin()
         task = Task(process, name, act, go)
         self._tasks[go] = task
@@ -133,25 +142,25 @@ class Baton:
         return task
 
     def ready(self, task: Task) -> None:
-        """It can run, as soon as its process does not stand still."""
+        """Mark a thread as ready to run. A thread of a paused process runs after the resume."""
         held = task.process.held
         (self._ready if held is None else held).append(task)
 
     def withdraw(self, process: Process) -> list[Task]:
-        """The threads of a process that could run, and will not."""
+        """Remove the threads of a process from the ready threads, and return them."""
         held = [task for task in self._ready if task.process is process]
         self._ready = [task for task in self._ready if task.process is not process]
         return held
 
     def at(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something short, that waits for nothing, so many seconds from now."""
+        """Call ``act``, which must be short and must not wait, after some virtual seconds."""
         self._count += 1
         heapq.heappush(self._timers, (self.now + seconds, self._count, act))
 
     def step(self) -> None:
-        """A point at which another thread may run first.
+        """Give other threads a chance to run first.
 
-        :raises Killed: meanwhile the process has ended
+        :raises Killed: if the process has ended meanwhile
         """
         task = self.current
         if task.process.dead:
@@ -166,10 +175,10 @@ class Baton:
             self._switch(task)
 
     def wait(self, seconds: float | None = None) -> Any:
-        """Let others run until one wakes this thread; returns what that one says.
+        """Wait until another thread wakes this one, and return the value given to `wake`.
 
-        :param seconds: after which it wakes by itself, and nothing is said
-        :raises Killed: meanwhile the process has ended
+        :param seconds: timeout after which the thread wakes and None is returned; None for none
+        :raises Killed: if the process has ended meanwhile
         """
         task = self.current
         if task.process.dead:
@@ -183,7 +192,7 @@ class Baton:
         return task.said
 
     def wake(self, task: Task, said: Any = None) -> None:
-        """Let a thread that waits go on; one that does not wait is left alone."""
+        """Wake a waiting thread. Do nothing if the thread does not wait."""
         if task.waiting:
             task.waiting, task.said = False, said
             self.ready(task)
@@ -223,7 +232,7 @@ class Baton:
         return go
 
     def _work(self, go: threading.Lock) -> None:
-        """A thread: one task after another, as long as the simulation runs."""
+        """Run one task after another in a real thread, until the simulation ends."""
         while True:
             go.acquire()
             task = self._tasks[go]
@@ -236,6 +245,8 @@ class Baton:
             except Killed:
                 pass
             except BaseException as error:
+                # Only the first failure is reported. `_pick` then selects the main thread, which
+                # ends the run.
                 self._failure = self._failure or error
             del task.process.tasks[task]
             self._tasks[go] = None
@@ -246,7 +257,7 @@ class Baton:
                 self._hand_to(self._pick())
 
     def _dismiss(self) -> None:
-        """End those that still wait, one at a time, and then every thread."""
+        """End the waiting threads one at a time, then all real threads."""
         self._ending = True
         for task in [task for task in self._tasks.values() if task is not None]:
             task.process.dead = True

@@ -1,6 +1,7 @@
-"""A bus between simulated processes: messages as JSON, lost, late, doubled and out of order.
+"""Simulated message bus: JSON messages that may be lost, late, duplicated and reordered.
 
-Below the real clients and endpoints; what oslo.messaging and a broker would do is played.
+The real clients and endpoints of the service run on top of this module. It stands in for
+oslo.messaging and the broker.
 """
 import functools
 import itertools
@@ -19,7 +20,10 @@ _LATENCY = 0.003
 
 
 class Letter:
-    """A message under way. ``holder`` is the process that works on it now."""
+    """Message on its way.
+
+    ``expires`` is the virtual time after which the broker drops the message, None for a cast.
+    """
 
     def __init__(self, address: str, method: str, body: str, expires: float | None,
                  call: 'Call | None') -> None:
@@ -31,7 +35,10 @@ class Letter:
 
 
 class Call:
-    """Somebody waits for an answer."""
+    """Call whose sender waits for the answer.
+
+    ``holders`` are the processes that work on the call now.
+    """
 
     def __init__(self, baton: batons.Baton) -> None:
         self._baton = baton
@@ -41,19 +48,19 @@ class Call:
         self.body: str | None = None
 
     def lose(self) -> None:
-        """The caller learns nothing of it."""
+        """Note that the answer is lost. Through a broker, the caller does not learn of that."""
 
     def answer(self, body: str) -> None:
-        """The first one counts."""
+        """Deliver an answer to the caller. Answers after the first are ignored."""
         if self.body is None:
             self.body = body
             self._baton.wake(self._task)
 
     def awaited(self, seconds: float, monitor: float | None) -> str:
-        """The answer.
+        """Wait for the answer and return it.
 
-        :param monitor: how long no heartbeat may come
-        :raises MessagingTimeout: none in time
+        :param monitor: seconds without a heartbeat after which the call fails; None not to monitor
+        :raises MessagingTimeout: if no answer or no heartbeat comes in time
         """
         end = self._baton.now + seconds
         while self.body is None:
@@ -68,19 +75,19 @@ class Call:
 
 
 class Broker:
-    """Queues, which outlive their readers."""
+    """Broker with queues that outlive their readers."""
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults) -> None:
         self.baton = baton
         self.faults = trouble
         self.cut: set[str] = set()
-        """Names of processes that do not reach it now."""
+        """Names of the processes that are partitioned from the broker."""
         self._readers: dict[str, list[Server]] = {}
         self._kept: dict[str, deque[Letter]] = {}
         self._turns = itertools.count()
 
     def post(self, letter: Letter) -> None:
-        """Take a message; it comes, or not, or twice, sooner or later."""
+        """Accept a message. It may be lost, delayed or delivered twice."""
         if self.faults.happens('lost_message', letter.method):
             return
         doubled = self.faults.happens('doubled_message', letter.method)
@@ -88,36 +95,35 @@ class Broker:
             self.baton.at(self.delay(letter.method), self._delivery(letter))
 
     def delay(self, method: str) -> float:
-        """How long a message or an answer travels."""
+        """Return the seconds that a message or an answer takes to its receiver."""
         if self.faults.happens('late_message', method):
             return self.faults.seconds(self.faults.rates.late_seconds)
         return self.baton.chance.random() * _LATENCY
 
     def to_all(self, letter: Letter) -> None:
-        """Each present listener gets a copy."""
+        """Deliver a copy of a fanout message to each reachable listener."""
         for server in self._reached(letter):
             if not self.faults.happens('lost_message', letter.method):
                 self.baton.at(self.delay(letter.method), functools.partial(server.take, letter))
 
     def listen(self, server: 'Server', addresses: list[str]) -> None:
-        """What was kept comes first."""
+        """Register a listener, and deliver the messages that were kept for its addresses."""
         for address in addresses:
             self._readers.setdefault(address, []).append(server)
             for letter in self._kept.pop(address, ()):
                 self.baton.at(self.delay(letter.method), self._delivery(letter))
 
     def purge(self) -> None:
-        """What was kept is lost."""
+        """Drop all kept messages, as when queues are purged."""
         self._kept.clear()
 
     def leave(self, server: 'Server') -> None:
-        """It listens no more."""
         for readers in self._readers.values():
             if server in readers:
                 readers.remove(server)
 
     def join(self, name: str) -> None:
-        """A process reaches it again; what was kept for it comes."""
+        """Reconnect a process, and deliver the messages that were kept for it."""
         self.cut.discard(name)
         for address, readers in self._readers.items():
             if any(reader.process.name == name for reader in readers):
@@ -125,7 +131,7 @@ class Broker:
                     self.baton.at(self.delay(letter.method), self._delivery(letter))
 
     def reached(self, letter: Letter, sender: str) -> 'Server | None':
-        """One that a sender reaches now without the broker."""
+        """Return a server that the sender can reach without the broker, or None."""
         found = [] if sender in self.cut else self._reached(letter)
         return found[next(self._turns) % len(found)] if found else None
 
@@ -146,7 +152,7 @@ class Broker:
 
 
 class RpcClient:
-    """As much of oslo.messaging's as our clients use."""
+    """Stand-in for the part of ``oslo_messaging.RPCClient`` that the service uses."""
 
     def __init__(self, bus: Any, topic: str, server: str | None = None,
                  fanout: bool = False, timeout: float | None = None,
@@ -162,13 +168,12 @@ class RpcClient:
     def prepare(self, version: str | None = None, server: str | None = None,
                 fanout: bool | None = None, timeout: float | None = None,
                 call_monitor_timeout: float | None = None) -> 'RpcClient':
-        """The same, with more."""
+        """Return a copy of the client with the given settings changed."""
         return type(self)(self._bus, self._topic, server or self._server, fanout or self._fanout,
                           timeout if timeout is not None else self._timeout,
                           call_monitor_timeout)
 
     def cast(self, ctxt: Any, method: str, **arguments: Any) -> None:
-        """Send and wait for nothing."""
         broker = self._begin()
         letter = self._letter(ctxt, method, arguments, None)
         if self._fanout:
@@ -177,7 +182,7 @@ class RpcClient:
             broker.post(letter)
 
     def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
-        """Send and wait for the answer."""
+        """Send a call and return its answer."""
         broker = self._begin()
         call = Call(broker.baton)
         broker.post(self._letter(ctxt, method, arguments, call))
@@ -203,7 +208,7 @@ class RpcClient:
 
 
 class Server:
-    """Listens for one endpoint of a process."""
+    """Server of one endpoint in a process."""
 
     def __init__(self, bus: Any, topic: str, host: str,
                  exposed: serving.Exposed) -> None:
@@ -216,19 +221,18 @@ class Server:
         bus.process.on_death.append(self._die)
 
     def start(self) -> None:
-        """Listen from now on."""
         self.listens = True
         self._bus.broker.listen(self, self._addresses)
 
     def stop(self) -> None:
-        """Take nothing new; returns when all that was taken is done."""
+        """Stop taking messages, and wait until the running handlers have ended."""
         self.listens = False
         self._bus.broker.leave(self)
         while self._working:
             self._bus.broker.baton.wait(0.05)
 
     def take(self, letter: Letter) -> None:
-        """Work on a message, in a thread of its own."""
+        """Handle a message in a new thread. A dead process drops the message."""
         process = self._bus.process
         if process.dead:
             return

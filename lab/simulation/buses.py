@@ -1,4 +1,4 @@
-"""The bus of one simulated process: messages by a broker, or without one."""
+"""Bus of one simulated process, with or without a broker."""
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +13,13 @@ from lab.simulation import direct
 
 
 class SimulatedBus(transport.Bus):
-    """The bus of one process."""
+    """Bus of one simulated process."""
 
     def __init__(self, process: batons.Process, broker: bus.Broker, touch: Callable[[str], None],
                  settings: Any, clock: Any, telemetry: Any, way: direct.Way) -> None:
         """
-        :param touch: called before the process does something that others see
+        :param touch: called before each effect that other processes can see
+        :param way: messages that go directly, without the broker
         """
         super().__init__(None, settings, history.RELEASES, clock, telemetry=telemetry)
         self.process = process
@@ -29,7 +30,6 @@ class SimulatedBus(transport.Bus):
 
     def client(self, interface: type[contract.Interface],
                server: str | None = None) -> calling.Client:
-        """What a client of this interface is made on."""
         topic = f'{self._settings.topic_prefix}-{interface.TOPIC}'
         by_broker, straight = bus.RpcClient(self, topic), direct.RpcClient(self, topic)
         return calling.Client(
@@ -39,9 +39,8 @@ class SimulatedBus(transport.Bus):
 
     def server(self, endpoint: contract.Interface, host: str, threads: int | None = None,
                admit: serving.Admit = serving.at_once) -> Any:
-        """A server of the interface that the endpoint is."""
         return bus.Server(self, f'{self._settings.topic_prefix}-{endpoint.TOPIC}', host,
                           serving.Exposed(endpoint, self._clock, self._telemetry))
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass

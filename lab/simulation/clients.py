@@ -1,8 +1,8 @@
-"""Clients of a simulated deployment: each sends one random request after another, as consumers do.
+"""Clients of a simulated deployment, each of which sends one random request after another.
 
-What a client was answered, it remembers; without an answer it asks again under the same name, or
-gives up. One request is one operation. Which ones there are, and what is remembered of them, says
-each noun (`lab.simulation.nouns`).
+A client remembers each answer. If no answer comes, it repeats the request with the same
+idempotency key, or gives up. One request is one operation. The nouns (`lab.simulation.nouns`)
+define the operations, and what the clients remember of their answers.
 """
 import abc
 import dataclasses
@@ -29,77 +29,80 @@ MULTIATTACH, SINGLE_WRITER = 'shared', 'single-writer'
 USER = 'c7f8ab7c3d1c4c1d9a3ad8a0e1ad1a01'
 _TIMEOUT_SECONDS = 60.0
 _TRIES = 4
-# How likely a client that was answered asks once more under the same name, as if the answer was
-# lost.
+# Probability that a client repeats an answered request with the same idempotency key, as if the
+# answer was lost.
 _ASKS_AGAIN = 0.15
 UNKNOWN = 0
-"""In place of a status: the connection ended without an answer."""
+"""Status of a request whose connection ended without an answer."""
 _NOTHING_CHANGED = 'Nothing was changed'
 _CANNOT_TELL = 'The outcome of the request is unknown'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request came to; ``status`` 0: nobody knows."""
+    """Answer to a request. A ``status`` of `UNKNOWN` means that no answer came."""
 
     status: int
     body: Any
 
     @property
     def conclusive(self) -> bool:
-        """Whether it says what has happened."""
+        """True if the answer says what has happened."""
         return 0 < self.status < 500 and self.status != 409 or self.status == 500
 
     @property
     def final(self) -> bool:
-        """Whether it says that it failed and has changed nothing."""
+        """True if the answer says that the request failed and changed nothing."""
         return self.status == 500 or self.status == 503 and _NOTHING_CHANGED in str(self.body)
 
     @property
     def lost(self) -> bool:
-        """Whether the process that answered cannot finish it either: it has ended, or has no
-        rows."""
+        """True if the answering process cannot finish the request either.
+
+        The process has ended, or has no connection to the database.
+        """
         return (self.status == UNKNOWN or self.status == 503 and not self.final
                 or self.status == 504 and _CANNOT_TELL in str(self.body))
 
     @property
     def made(self) -> str:
-        """The id of what was made."""
+        """ID of the created resource."""
         (thing,) = self.body.values()
         return str(thing['id'])
 
 
 def connector(host: str) -> dict[str, Any]:
-    """What a host says of itself."""
+    """Return the connector properties of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': f'compute-{host}',
             'ip': '127.0.0.1'}
 
 
 def server(number: int) -> str:
-    """A server's id."""
+    """Return the ID of a server."""
     return f'00000000-0000-4000-8000-{number:012x}'
 
 
 class Judge(abc.ABC):
-    """An observer of all answers."""
+    """Observer of all answers and violations."""
 
     @abc.abstractmethod
     def note(self, method: str, path: str, answer: Answer) -> None:
-        """Called with every answer."""
+        """Take note of an answer. Called for every request."""
 
     @abc.abstractmethod
     def violated(self, said: str) -> None:
-        """Called with what must not be."""
+        """Report a violation, described by ``said``."""
 
     @abc.abstractmethod
     def looking(self) -> AbstractContextManager[storage_db.Database]:
-        """The rows as they are, for one who looks at them: nothing goes wrong meanwhile."""
+        """Open the database for an observer, without faults."""
 
 
 class Played:
-    """A noun in one simulation: what clients do with it, and what they were answered.
+    """Noun of one simulation: its random operations and the remembered answers of clients.
 
-    :cvar OPERATIONS: what a client does at random: names, methods without arguments, and how often
+    :cvar OPERATIONS: by the name of a random operation, its method without arguments and its
+        weight
     """
 
     OPERATIONS: ClassVar[Mapping[str, tuple[Callable[[Any], None], float]]] = {}
@@ -109,31 +112,39 @@ class Played:
         self._chance = consumers.baton.chance
 
     def first(self) -> str | None:
-        """Do what must be done before anything else; its name, None: there is no such thing."""
+        """Perform an operation that must precede all others, if there is any.
+
+        :returns: name of the performed operation; None if there was none
+        """
         return None
 
     def volume_of(self, name: str, body: Any) -> str | None:
-        """The volume that a request concerns.
+        """Return the volume that a request concerns, or None.
 
-        :param name: the id in its path
+        :param name: the ID in the path of the request
         """
         return None
 
     def asked(self, method: str, path: str, body: Any, headers: Mapping[str, str],
               ) -> Answer | None:
-        """Send a request of a scenario, and remember its answer; None: it is of another noun."""
+        """Send a request of a scenario, and remember its answer.
+
+        :returns: None if the request belongs to another noun
+        """
         return None
 
     def rewritten(self, volume_id: str) -> None:
-        """Somebody asks for other bytes of a volume, which it may have from now on."""
+        """Take note that a client has requested new contents for a volume."""
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """What is not as clients were answered, at any moment."""
+        """Yield the differences between rows and answers that are violations at any moment."""
         yield from ()
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """The same where no work is under way: also what there is, and no client has asked for.
-        What there is counts as answered from now on.
+        """Yield the violations that only show while no work is under way.
+
+        These include resources that no client has asked for. The existing resources count as
+        answered afterwards.
         """
         yield from ()
 
@@ -142,7 +153,7 @@ _Played = TypeVar('_Played', bound=Played)
 
 
 class Consumers:
-    """What all clients know together, and how they ask."""
+    """All clients of a simulation, with their common state."""
 
     def __init__(self, baton: batons.Baton, deployed: deployment.Deployment, judge: Judge,
                  nouns: Iterable[type[Played]]) -> None:
@@ -150,23 +161,23 @@ class Consumers:
         self.baton = baton
         self.deployed = deployed
         self.at_work: Counter[str] = Counter()
-        """How many requests that concern a volume are being worked on at this moment."""
+        """Number of requests in progress by volume."""
         self.begun: Counter[str] = Counter()
-        """How many there have been."""
+        """Number of requests ever sent by volume."""
         self._names = 0
         self.nouns = [noun(self) for noun in nouns]
 
     def of(self, noun: type[_Played]) -> _Played:
-        """One noun."""
+        """Return the instance of a noun."""
         return next(one for one in self.nouns if isinstance(one, noun))
 
     def rewrite(self, volume_id: str) -> None:
-        """Somebody asks for other bytes of a volume."""
+        """Notify all nouns that a client has requested new contents for a volume."""
         for noun in self.nouns:
             noun.rewritten(volume_id)
 
     def operate(self) -> str:
-        """Send one request at random; returns what it was."""
+        """Send one random request, and return the name of its operation."""
         for noun in self.nouns:
             if (name := noun.first()) is not None:
                 return name
@@ -179,7 +190,7 @@ class Consumers:
 
     def ask(self, method: str, path: str, body: Any = None,
             headers: Mapping[str, str] | None = None) -> Answer:
-        """One request to one of the APIs; waits as long as a client does."""
+        """Send a request to one of the APIs, and wait for its answer as long as a client does."""
         serving = [part for part in self.deployed.apis if part.serving is not None]
         if not serving:
             self.baton.wait(0.2)
@@ -211,13 +222,13 @@ class Consumers:
         return answer
 
     def volume_of(self, path: str, body: Any = None) -> str:
-        """The volume that a request concerns; else the id in its path."""
+        """Return the volume that a request concerns, or else the ID in its path."""
         name = path.split('/')[2] if path.count('/') > 1 else ''
         found = (noun.volume_of(name, body or {}) for noun in self.nouns)
         return next(filter(None, found), name)
 
     def _working_on(self, volume_id: str) -> Callable[[], None]:
-        """Count a request until what is returned is called, once or more often."""
+        """Count a request as in progress until the returned function is first called."""
         self.at_work[volume_id] += 1
         self.begun[volume_id] += 1
         working = [volume_id]
@@ -229,10 +240,10 @@ class Consumers:
         return end
 
     def make(self, path: str, body: Any, once: bool) -> tuple[Answer, bool]:
-        """A request that makes something: sent again under its name until it is answered.
+        """Send a create request, and repeat it with the same idempotency key until it is answered.
 
-        :param once: give up at once where that is not so
-        :returns: the answer, and whether it is unknown if it is there
+        :param once: do not repeat the request
+        :returns: the answer, and True if the resource may exist although no answer says so
         """
         self._names += 1
         headers = {'HTTP_IDEMPOTENCY_KEY': f'request-{self._names}'}
@@ -252,8 +263,8 @@ class Consumers:
         if answer.status < 300 and self.baton.chance.random() < _ASKS_AGAIN:
             again = self.ask('POST', path, body, headers)
             if 200 <= again.status < 300 and again.made != answer.made:
-                self.judge.violated(f'P2 made_once: POST {path} is answered {answer.made}, and '
-                                    f'when it comes again {again.made}')
+                self.judge.violated(f'P2 made_once: POST {path} returned {answer.made}, and '
+                                    f'{again.made} when it was repeated')
 
 
 def _call(application: Any, method: str, path: str, body: Any,

@@ -1,8 +1,9 @@
-"""A cloud for scenarios: the simulation without chance. What goes wrong, the scenario says.
+"""Cloud for scenarios: the simulation without random faults.
 
-The processes are the real ones (`deployment`), time is virtual, and only the order in which
-threads go on is by the seed: what a scenario shows must hold in each order. In the end everything
-begins again, nothing goes wrong any more, and all that the simulation promises is asked for.
+The processes are the real ones (`deployment`) and time is virtual. Only the thread order depends
+on the seed, so that a scenario must hold in each order. A fault happens only where the scenario
+asks for it. At the end all processes are started again, faults are switched off, and all promises
+of the simulation are checked.
 """
 import hashlib
 import random
@@ -24,14 +25,14 @@ from lab.simulation import storage
 
 TICK = 0.1
 _SOON = 600.0
-# All that has begun has ended by then; a few passes of every periodic task.
+# Enough for all work in progress and for a few runs of each periodic task.
 _PEACE_SECONDS = 120.0
 _LOOKS_SECONDS = 3.0 * deployment.RECONCILE_SECONDS
 _COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
 
 
 class Running:
-    """What somebody does beside the story."""
+    """Call that runs in a thread beside the story."""
 
     def __init__(self, cloud: 'Cloud') -> None:
         self._cloud = cloud
@@ -40,7 +41,7 @@ class Running:
         self.error: BaseException | None = None
 
     def result(self) -> Any:
-        """What came of it, as soon as it has ended; raises what it raised."""
+        """Wait for the end of the call, and return its result or raise its exception."""
         self._cloud.until(lambda: self.ended, 'it has ended')
         if self.error is not None:
             raise self.error
@@ -48,13 +49,14 @@ class Running:
 
 
 class Cloud(scene.Scene):
-    """Played once, by `tell`.
+    """Cloud in which one story is played, by `tell`.
 
-    :ivar api: a client of the API
-    :ivar bus: what becomes of messages
-    :ivar backend: what becomes of acts on the storage
-    :ivar passed: the places that each process has come by, in their order. A place is the name of
-        a failpoint; a commit has the verb before it: ``db.volumes.claim/db.engine.before_commit``
+    :ivar api: client of the API
+    :ivar bus: faults of messages
+    :ivar backend: faults of operations of the storage
+    :ivar passed: the places that each process has passed, in order. A place is the name of a
+        failpoint. At a commit, the name of the database function precedes it:
+        ``db.volumes.claim/db.engine.before_commit``
     """
 
     def __init__(self, seed: int = 1, clustered: bool = False, apart: bool = False,
@@ -62,12 +64,12 @@ class Cloud(scene.Scene):
                  total_gb: int = storage.TOTALS_GB[0], quota: int = quotas.UNLIMITED,
                  settings: deployment.Settings = ()) -> None:
         """
-        :param clustered: ``volume-1`` and ``volume-2`` serve one storage together
-        :param apart: each of them has a storage of its own
-        :param beside: each has a second backend, with a storage of its own
-        :param caches: each backend keeps images as volumes
-        :param control: so many APIs, and so many schedulers
-        :param buses: so many processes that serve consumers on the bus, ``control-1``
+        :param clustered: ``volume-1`` and ``volume-2`` are a cluster with one storage
+        :param apart: ``volume-1`` and ``volume-2`` have a storage each
+        :param beside: each volume manager has a second backend with a storage of its own
+        :param caches: each backend has an image cache
+        :param control: number of APIs, and number of schedulers
+        :param buses: number of processes that serve consumers on the bus, as ``control-1``
         """
         self.script = script.Script(random.Random(seed))
         super().__init__(random.Random(seed), self.script, deployment.Wanted(
@@ -86,14 +88,14 @@ class Cloud(scene.Scene):
 
     @property
     def trace(self) -> str:
-        """Of all that has happened, in order."""
+        """Hash of all events of the run, in order."""
         return self._trace.hexdigest()
 
     def tell(self, story: Callable[[], object], down: tuple[str, ...] = ()) -> None:
-        """Play it.
+        """Play a story.
 
-        :param down: processes that do not serve when it begins
-        :raises AssertionError: something was violated, or was asked for and did not happen
+        :param down: processes that are not started before the story
+        :raises AssertionError: if something was violated, or a requested fault did not happen
         """
         def all_of_it() -> None:
             self.make_types()
@@ -106,7 +108,7 @@ class Cloud(scene.Scene):
         self.play(all_of_it)
 
     def settle(self) -> None:
-        """Nothing goes wrong any more, everything serves, and time passes: then all is well."""
+        """End all faults, start all processes, let time pass, and check that all is well."""
         unplayed = [f'{name} at {place}' for name, place in self._armed] + self.script.unplayed()
         assert not unplayed, f'did not happen: {unplayed}'
         self._lasting.clear()
@@ -120,31 +122,34 @@ class Cloud(scene.Scene):
         self.pass_time(_LOOKS_SECONDS)
         for part in self.parts.values():
             if part.serving is None:
-                self.violated(f'P9 {part.name} does not come back')
+                self.violated(f'P9 {part.name} does not serve')
         self.assert_well()
 
     def is_well(self, serving: Iterable[str] | None = None) -> bool:
-        """Nobody is at work, nothing is violated, and these processes serve, or all."""
+        """Return True if no work is under way, nothing is violated, and the processes serve.
+
+        :param serving: the processes that must serve; None for all
+        """
         with self.script.off(), self.database.reader() as reader:
             at_work = any(reader.exec_driver_sql(count).scalar() for count in nouns.AT_WORK)
             return not at_work and not self.checker.violations() and all(
                 self.parts[name].serving is not None for name in serving or self.parts)
 
     def assert_well(self) -> None:
-        """No work is under way, nothing is violated, nothing is orphaned."""
+        """Raise AssertionError if work is under way, or anything is violated or orphaned."""
         self.check(settled=True, anyway=True)
         self.nothing_is_left()
         assert not self.wrong, '\n'.join(self.wrong)
 
     def pass_time(self, seconds: float) -> None:
-        """Everything that is due meanwhile happens; what must always hold is asked for then."""
+        """Let time pass, then check what must always hold."""
         self.baton.wait(seconds)
         self.check(settled=False)
 
     def until(self, condition: Callable[[], Any], what: str = 'it is so') -> Any:
-        """Let time pass until something is so; returns what it is.
+        """Let time pass until the condition is true, and return its value.
 
-        :raises AssertionError: it never is
+        :raises AssertionError: if the condition does not become true in time
         """
         end = self.baton.now + _SOON
         while not (found := condition()):
@@ -153,7 +158,7 @@ class Cloud(scene.Scene):
         return found
 
     def beside(self, act: Callable[..., Any], *arguments: Any, **more: Any) -> Running:
-        """Do something in a thread of its own."""
+        """Call ``act`` in a new thread."""
         running = Running(self)
 
         def run() -> None:
@@ -167,9 +172,9 @@ class Cloud(scene.Scene):
         return running
 
     def kill(self, name: str, at: str | None = None) -> None:
-        """As kill -9.
+        """Kill a process as ``kill -9`` does.
 
-        :param at: the place that it dies at when it next comes by; None: now
+        :param at: the place at which the process dies when it next passes it; None for now
         """
         if at is None:
             self.parts[name].end()
@@ -177,18 +182,24 @@ class Cloud(scene.Scene):
             self._armed[name, at] = self._die
 
     def pause(self, name: str, at: str | None = None) -> None:
-        """As SIGSTOP, until `resume`; ``at`` as of `kill`."""
+        """Pause a process as SIGSTOP does, until `resume`.
+
+        :param at: as in `kill`
+        """
         if at is None:
             self.parts[name].process.pause()
         else:
             self._armed[name, at] = self._stand_still
 
     def resume(self, name: str) -> None:
-        """As SIGCONT."""
+        """Resume a process as SIGCONT does."""
         self.parts[name].process.resume()
 
     def fail(self, name: str, at: str, error: Exception, always: bool = False) -> None:
-        """What a process meets when it next comes by a place, or each time."""
+        """Raise an error in a process when it next passes a place.
+
+        :param always: raise the error each time that the process passes the place
+        """
         def act(process: batons.Process) -> NoReturn:
             raise error
         if always:
@@ -197,24 +208,26 @@ class Cloud(scene.Scene):
             self._armed[name, at] = act
 
     def disarm(self, name: str) -> None:
-        """Nothing happens to a process at any place any more."""
+        """Cancel all faults that were requested for places of a process."""
         for armed in (self._armed, self._lasting):
             for one in [one for one in armed if one[0] == name]:
                 del armed[one]
 
     def until_at(self, name: str, place: str) -> None:
-        """Until a process stands still, or has died, at a place that was named to `pause` or
-        `kill`."""
+        """Wait until a process is paused, or has died, at the place given to `pause` or `kill`."""
         self.until(lambda: (name, place) not in self._armed, f'{name} comes to {place}')
 
     def start(self, name: str) -> None:
-        """A new instance, if there is none; returns when it serves, or has died again."""
+        """Start a process that is down, and wait until it serves or has died again."""
         part = self.parts[name]
         part.begin()
         self.until(lambda: part.serving is not None or part.process.dead, f'{name} serves')
 
     def stop(self, name: str, timeout: float = 60.0) -> bool:
-        """As SIGTERM; whether what ran has ended in order within the timeout."""
+        """Stop a process as SIGTERM does.
+
+        :returns: True if its services stopped in order within the timeout
+        """
         part = self.parts[name]
         ended = self._within(part, part.serving.stop, timeout)
         if not ended:
@@ -236,29 +249,27 @@ class Cloud(scene.Scene):
         return bool(done)
 
     def partition(self, name: str, bus: bool = True, database: bool = True) -> None:
-        """A process reaches them no more, and they not it, until `heal`."""
+        """Disconnect a process from the bus and the database until `heal`."""
         if bus:
             self.world.broker.cut.add(name)
         if database:
             self.script.away.add(name)
 
     def heal(self, name: str) -> None:
-        """It reaches both again."""
+        """Reconnect a process to the bus and the database."""
         self.script.away.discard(name)
         if name in self.world.broker.cut:
             self.world.broker.join(name)
 
     def violated(self, said: str) -> None:
-        """As its ancestor's: reported in the end, all together."""
+        """Collect a violation. The story reports all violations together at its end."""
         if said not in self.wrong:
             self.wrong.append(said)
 
     def note(self, method: str, path: str, answer: clients.Answer) -> None:
-        """As its ancestor's."""
         self._trace.update(f'{method} {path} {answer.status} {self.baton.now:.6f}\n'.encode())
 
     def point(self, name: str) -> failpoints.Effect | None:
-        """As its ancestor's."""
         task = self.baton.current
         process = task.process
         if process.name not in self.passed:

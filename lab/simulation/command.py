@@ -22,13 +22,15 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seed', type=int, required=True)
     parser.add_argument('--steps', type=int, default=many.LONGEST,
-                        help=f'operations; more than {many.LONGEST} are several simulations')
+                        help='number of operations; they are divided into simulations of at most '
+                             f'{many.LONGEST}')
     parser.add_argument('--processes', type=int, default=os.cpu_count() or 1)
     parser.add_argument('--verbose', action='store_true',
-                        help='also print how often each fault happened and each answer came')
-    parser.add_argument('--nouns', default='', help='only these, divided by commas')
+                        help='also print the counts of faults and of status codes')
+    parser.add_argument('--nouns', default='', help='comma-separated nouns to play (default: all)')
     parser.add_argument('--way', choices=list(direct.Way), default=direct.Way.BROKER,
-                        help='what goes over HTTP rather than by the broker: calls, or all')
+                        help='messages that go over HTTP instead of the broker: none (broker), '
+                             'calls, or all')
     arguments = parser.parse_args()
     time = clock.Clock()
     begun = time.monotonic()

@@ -1,8 +1,7 @@
-"""A client that asks for what a scenario wants, over the real API; what it is answered is
-remembered.
+"""Client that sends the requests of a scenario to the real API, and remembers the answers.
 
-Each noun (`nouns`) holds it against the rows afterwards, so that each scenario asserts more than
-its own line.
+Each noun (`nouns`) compares the rows with these answers afterwards. So each scenario checks more
+than its own assertions.
 """
 from collections.abc import Callable
 from typing import Any
@@ -14,20 +13,20 @@ _TRIES = 60
 
 
 class Consumer:
-    """Of one cloud."""
+    """Client of one cloud."""
 
     def __init__(self, consumers: clients.Consumers, wait: Callable[[float], object]) -> None:
         """
-        :param wait: lets so many seconds pass
+        :param wait: lets the given number of seconds pass
         """
         self._all = consumers
         self._wait = wait
 
     def ask(self, method: str, path: str, body: Any = None, key: str | None = None,
             ) -> clients.Answer:
-        """One request, made once.
+        """Send a request once, and return the answer.
 
-        :param key: the name under which it may be sent again
+        :param key: the idempotency key of the request
         """
         headers = {} if key is None else {'HTTP_IDEMPOTENCY_KEY': key}
         for noun in self._all.nouns:
@@ -36,9 +35,9 @@ class Consumer:
         return self._all.ask(method, path, body, headers)
 
     def sure(self, expected: tuple[int, ...], method: str, path: str, body: Any = None) -> Any:
-        """The body of the answer to a request that is made until it is answered so.
+        """Repeat a request until its status is one of the expected, and return the body.
 
-        :raises AssertionError: it is answered otherwise, or never so
+        :raises AssertionError: if the request fails otherwise, or too often
         """
         for _ in range(_TRIES):
             answer = self.ask(method, path, body)
@@ -47,10 +46,10 @@ class Consumer:
             if answer.status not in _REPEATED:
                 break
             self._wait(1.0)
-        raise AssertionError(f'{method} {path} is answered {answer}')
+        raise AssertionError(f'{method} {path} returned {answer}')
 
     def volume(self, volume_type: str | None = clients.MULTIATTACH, **wanted: Any) -> str:
-        """The id of a volume that is available."""
+        """Create a volume, wait until it is available, and return its ID."""
         kind = {} if volume_type is None else {'volume_type': volume_type}
         made = self.sure((202,), 'POST', '/volumes',
                          {'volume': {'size': 1, **kind, **wanted}})['volume']['id']
@@ -59,7 +58,10 @@ class Consumer:
         return str(made)
 
     def settled(self, volume_id: str) -> str | None:
-        """The status of a volume that nobody makes or removes any more; None: it is gone."""
+        """Wait until a volume is neither being created nor being deleted.
+
+        :returns: the status of the volume; None if it is gone
+        """
         for _ in range(_TRIES * 10):
             answer = self.ask('GET', f'/volumes/{volume_id}')
             if answer.status == 404:
@@ -69,52 +71,51 @@ class Consumer:
                 if status not in ('creating', 'deleting'):
                     return status
             self._wait(0.5)
-        raise AssertionError(f'volume {volume_id} is {answer.body} for ever')
+        raise AssertionError(f'volume {volume_id} stays in transition: {answer.body}')
 
     def shown(self, volume_id: str) -> dict[str, Any]:
-        """A volume as an administrator sees it."""
+        """Return a volume as an administrator sees it."""
         return dict(self.sure((200,), 'GET', f'/volumes/{volume_id}')['volume'])
 
     def reserve(self, volume_id: str, host: str = 'a', **more: Any) -> str:
-        """The id of an attachment without a connector."""
+        """Create an attachment without a connector, and return its ID."""
         made = self.sure((200,), 'POST', '/attachments', wish(volume_id, host, False, **more))
         return str(made['attachment']['id'])
 
     def attach(self, volume_id: str, host: str = 'a', **more: Any) -> str:
-        """The id of an attachment that is connected."""
+        """Create a connected attachment, and return its ID."""
         made = self.sure((200,), 'POST', '/attachments', wish(volume_id, host, **more))
         return str(made['attachment']['id'])
 
     def connect(self, attachment_id: str, host: str = 'a') -> clients.Answer:
-        """Ask once to let a host in."""
+        """Send one request that connects an attachment to a host."""
         return self.ask('PUT', f'/attachments/{attachment_id}',
                         {'attachment': {'connector': clients.connector(host)}})
 
     def complete(self, attachment_id: str) -> None:
-        """Say that it is used."""
         self.sure((204,), 'POST', f'/attachments/{attachment_id}/action', {'os-complete': None})
 
     def detach(self, attachment_id: str) -> None:
-        """End an attachment, however often that must be asked."""
+        """Delete an attachment, with as many requests as are needed."""
         self.sure((200, 404), 'DELETE', f'/attachments/{attachment_id}')
 
     def status(self, attachment_id: str) -> str | None:
-        """Of an attachment, as it is shown; None: it is gone."""
+        """Return the status of an attachment; None if it is gone."""
         return self.statuses().get(attachment_id)
 
     def statuses(self) -> dict[str, str]:
-        """Of all attachments, by their ids."""
+        """Return the status of each attachment by ID."""
         return {one['id']: one['status'] for one in self.sure(
             (200,), 'GET', '/attachments/detail')['attachments']}
 
 
 def instance(host: str) -> str:
-    """The server that a host runs: one for each."""
+    """Return the ID of the only server that runs on a host."""
     return clients.server(int.from_bytes(host.encode()[-5:], 'big'))
 
 
 def wish(volume_id: str, host: str, connected: bool = True, **more: Any) -> dict[str, Any]:
-    """The body of a request to attach."""
+    """Return the body of a request that creates an attachment."""
     wanted: dict[str, Any] = {'volume_uuid': volume_id, 'instance_uuid': instance(host), **more}
     if connected:
         wanted['connector'] = clients.connector(host)

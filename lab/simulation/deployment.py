@@ -1,4 +1,4 @@
-"""The processes of a simulated deployment, each with its instances: begun, killed, begun again."""
+"""Processes of a simulated deployment, each with its successive instances."""
 import dataclasses
 import functools
 import tempfile
@@ -36,13 +36,13 @@ from lab.simulation import storage
 from lab.simulation import threads
 
 BACKEND_SECONDS = 20
-"""How long an act on a backend may take: short, so that less time must pass until all is over."""
+"""Timeout of an operation of a backend; short, so that unfinished work expires soon."""
 RECONCILE_SECONDS = 5
 REPORT_SECONDS = 10
 DOWN_SECONDS = 30
 INTERNAL_PROJECT = '0d1f6e9b7c0a4d6f8f3a4b1c2d3e4f50'
 INTERNAL_USER = 'internal'
-"""Whose the volumes of cached images are: no client's."""
+"""Owner of the volumes of the image cache. No client uses this project."""
 _SETTINGS: dict[str | None, dict[str, Any]] = {
     None: {'state_path': '/nonexistent'},
     'volume': {'enabled_backends': [storage.NAME], 'reconcile_interval': RECONCILE_SECONDS,
@@ -54,29 +54,33 @@ _SETTINGS: dict[str | None, dict[str, Any]] = {
     'service': {'report_interval': REPORT_SECONDS, 'service_down_time': DOWN_SECONDS},
     'attachments': {'reserve_timeout': 0, 'complete_timeout': 0, 'detach_timeout': 0},
     'scheduler': {'waiting_interval': 5, 'placing_seconds': 15},
-    # Between two of its tries keystoneauth sleeps; and nothing here runs a program.
+    # keystoneauth sleeps in real time between retries.
     'glance': {'endpoint_override': glance.URL, 'num_retries': 0},
+    # A conversion would run a program.
     'images': {'image_conversion_disable': True,
                'cinder_internal_tenant_project_id': INTERNAL_PROJECT,
                'cinder_internal_tenant_user_id': INTERNAL_USER},
 }
-# One thread runs at a time: nobody waits for a place to work.
+# One thread runs at a time, so that requests need not be limited.
 _WIDE = api_conf.QueueSettings(work_places=10_000, backend_places=10_000)
 
 
 Settings = tuple[tuple[str, str, Any], ...]
-"""Group, option and value."""
+"""Configuration options, each a group, an option and a value."""
 
 
 @functools.cache
 def images_folder() -> str:
-    """Where the simulations of this process, one after the other, have images on their way."""
+    """Return the directory for image conversion, which all simulations of this process share."""
     return tempfile.mkdtemp(prefix='blockattach-')
 
 
 @functools.cache
 def configuration(more: Settings = ()) -> cfg.ConfigOpts:
-    """One for all simulations of this process that want the same: nothing changes it."""
+    """Return the configuration with the given settings.
+
+    It is cached for all simulations of this process, since nothing changes it.
+    """
     conf = cfg.ConfigOpts()
     options.register(conf)
     transport.register_options(conf)
@@ -93,20 +97,20 @@ def configuration(more: Settings = ()) -> cfg.ConfigOpts:
 
 
 class Probe:
-    """There is a broker."""
+    """Probe of a broker that is always reachable."""
 
     needed = True
     broker = 'simulated'
     reconnects = 0
 
     def wrong(self) -> str | None:
-        """It is always there."""
+        """Return None, since nothing is wrong."""
         return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class World:
-    """What outlives every process."""
+    """Environment that outlives every process."""
 
     baton: batons.Baton
     faults: faults.Faults
@@ -115,24 +119,25 @@ class World:
     storage: storage.Storage
     glance: glance.Glance
     quota: int
-    """Of attachments."""
+    """Quota of attachments."""
     settings: Settings = ()
-    """Besides those of every simulation."""
+    """Options in addition to those of every simulation."""
     way: direct.Way = direct.Way.BROKER
 
 
 class Part:
-    """One process of the deployment, over all its instances.
+    """One process of the deployment, with all its instances.
 
-    :ivar serving: what its present instance serves with; None: it is down, or about to serve
-    :ivar base: what its present instance, or its last one, stands on
+    :ivar serving: what the current instance serves with; None if it is down or starting
+    :ivar base: the dependencies of the current or the last instance
     """
 
     def __init__(self, world: World, name: str, build: Callable[[dependencies.Dependencies], Any],
                  host: str, cluster: str | None = None, wrong_by: float = 0) -> None:
         """
-        :param build: makes what serves; has ``start`` and ``stop`` unless it is a callable
-        :param wrong_by: by how many seconds the host's clock is wrong
+        :param build: builds what serves from the dependencies. The result has ``start`` and
+            ``stop``, unless it is a callable
+        :param wrong_by: seconds by which the clock of the host is wrong
         """
         self.name = name
         self.world = world
@@ -147,7 +152,7 @@ class Part:
         self._wrong_by = wrong_by
 
     def begin(self) -> None:
-        """A new instance, unless there is one."""
+        """Start a new instance, unless one is running."""
         if not self.process.dead:
             return
         self.instances += 1
@@ -156,10 +161,13 @@ class Part:
         self.world.baton.spawn(self.process, f'{self.name} begins', self._live)
 
     def touch(self, kind: str) -> None:
-        """The process is going to do what others see: here it may end, or others go first."""
+        """Give faults a chance before the process does what others can see.
+
+        The process may crash or stall here, or other threads may run first.
+        """
         process = self.process
         task = self.world.baton.current
-        # A thread of an earlier instance is dead, and stays so.
+        # This may be a thread of an earlier instance.
         if task.process.dead:
             raise batons.Killed
         if task.process is process and self.world.faults.happens('crash'):
@@ -171,12 +179,12 @@ class Part:
         self.world.baton.step()
 
     def end(self) -> None:
-        """As by kill -9."""
+        """Kill the current instance as ``kill -9`` does."""
         self.process.kill()
         self.serving = None
 
     def crash(self) -> None:
-        """End so; somebody begins it again soon."""
+        """Kill the current instance, and start a new one soon."""
         self.end()
         self.world.baton.at(0.5 + self.world.faults.seconds(25), self.begin)
 
@@ -188,7 +196,7 @@ class Part:
             if hasattr(serving, 'start'):
                 serving.start()
         except Exception:
-            # As a supervisor does with a process that ends.
+            # A supervisor would restart the failed process.
             process.kill()
             self.world.baton.at(1.0, self.begin)
             return
@@ -196,7 +204,7 @@ class Part:
             self.serving = serving
 
     def assembled(self) -> dependencies.Dependencies:
-        """What a process stands on, with everything below its seams played."""
+        """Assemble the dependencies of the process on simulated resources."""
         conf, process = configuration(self.world.settings), self.process
         clock = threads.VirtualClock(self.world.baton, self._wrong_by)
         observed = observation.Observation(self.name, conf, clock)
@@ -216,7 +224,7 @@ class Part:
 
     def bus_of(self, process: batons.Process, telemetry: acts.Telemetry | None = None,
                ) -> buses.SimulatedBus:
-        """As a process has it."""
+        """Create the bus of a process."""
         return buses.SimulatedBus(
             process, self.world.broker, self.touch,
             rpc_conf.settings(configuration(self.world.settings)),
@@ -225,13 +233,14 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is deployed.
+    """Description of a deployment.
 
-    ``total_gb``: what a store has. ``quota``: of attachments. ``clustered``: two volume managers
-    serve one storage; ``apart``: each has its own; ``beside``: each process has a second backend,
-    with a storage of its own; ``caches``: each backend keeps images as volumes. ``control``: so
-    many APIs, and so many schedulers. ``buses``: so many that serve consumers on the bus.
-    ``settings``: more of them. ``way``: how messages go.
+    ``total_gb`` is the capacity of a store, and ``quota`` that of attachments. ``clustered``: two
+    volume managers serve one storage. ``apart``: each of two volume managers has a storage.
+    ``beside``: each volume manager has a second backend with a storage of its own. ``caches``:
+    each backend has an image cache. ``control`` is the number of APIs, and of schedulers.
+    ``buses`` is the number of processes that serve consumers on the bus. ``settings`` are
+    additional options. ``way`` says which messages go over HTTP.
     """
 
     total_gb: int
@@ -248,11 +257,11 @@ class Wanted:
 
 
 class Deployment:
-    """All parts.
+    """All processes of a deployment.
 
-    :ivar quota: of attachments
-    :ivar storages: what there is in truth, by the address that serves it
-    :ivar glance: what there is of images
+    :ivar quota: quota of attachments
+    :ivar storages: the storage of each backend, by the address of the backend
+    :ivar glance: the simulated Glance
     """
 
     def __init__(self, world: World, wanted: Wanted) -> None:
@@ -291,28 +300,26 @@ class Deployment:
         self.parts = [*self.apis, *self.schedulers, *self.volumes, *buses]
 
     def begin(self) -> None:
-        """All that is down begins."""
+        """Start all processes that are down."""
         for part in self.parts:
             part.begin()
 
     def serves(self) -> bool:
-        """Whether every part does."""
+        """Return True if every process serves."""
         return all(part.serving is not None for part in self.parts)
 
 
 class _Together:
-    """What one process serves."""
+    """Services of one process, started in order and stopped in reverse order."""
 
     def __init__(self, *services: processes.Service) -> None:
         self._services = services
 
     def start(self) -> None:
-        """In this order."""
         for service in self._services:
             service.start()
 
     def stop(self) -> None:
-        """In the other."""
         for service in reversed(self._services):
             service.stop()
 

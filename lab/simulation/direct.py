@@ -1,8 +1,8 @@
-"""Messages without a broker, from one simulated process straight to another: what the driver and
-the network would do is played.
+"""Messages sent over HTTP from one simulated process straight to another, without a broker.
 
-Nothing is kept for anybody. Who sends knows that a message was not sent, or does not know what
-became of it, and then it is not sent again here.
+This module stands in for the driver and the network. Nothing is queued. The sender learns that a
+message was not sent, or does not learn the outcome. In the latter case this client does not send
+the message again.
 """
 import enum
 from typing import Any
@@ -16,33 +16,32 @@ from lab.simulation import bus
 
 
 class Way(enum.StrEnum):
-    """What goes over HTTP."""
+    """Messages that go over HTTP."""
 
     BROKER = 'broker'
-    """Nothing."""
+    """No messages: all go through the broker."""
     CALLS = 'calls'
     ALL = 'all'
 
 
 class Call(bus.Call):
-    """Somebody waits at a connection for an answer."""
+    """Call whose sender waits at a connection for the answer."""
 
     def __init__(self, baton: batons.Baton) -> None:
         super().__init__(baton)
         self._lost = False
 
     def lose(self) -> None:
-        """The connection ends."""
+        """End the connection, which the caller notices."""
         if self.body is None:
             self._lost = True
             self._baton.wake(self._task)
 
     def awaited(self, seconds: float, monitor: float | None) -> str:
-        """See `bus.Call`."""
         end = self._baton.now + seconds
         while self.body is None:
             if self._lost or self._baton.now >= end:
-                raise oslo_messaging.MessagingTimeout('the connection is lost, or the time over')
+                raise oslo_messaging.MessagingTimeout('connection lost, or no answer in time')
             left = end - self._baton.now
             self._baton.wait(left if monitor is None else min(left, monitor))
             if monitor is not None and all(holder.silent for holder in self.holders):
@@ -51,10 +50,10 @@ class Call(bus.Call):
 
 
 class RpcClient(bus.RpcClient):
-    """As much of oslo.messaging's as our clients use, over HTTP."""
+    """Stand-in for ``oslo_messaging.RPCClient`` over HTTP."""
 
     def cast(self, ctxt: Any, method: str, **arguments: Any) -> None:
-        """Hand over to one server, or to each."""
+        """Deliver a message to one server, or a fanout message to each."""
         self._bus.touch('bus')
         letter = self._letter(ctxt, method, arguments, None)
         if self._fanout:
@@ -66,11 +65,11 @@ class RpcClient(bus.RpcClient):
         baton.wait(self._bus.broker.delay(method))
         self._bus.process.check()
         if not server.listens:
-            raise ends.NotReached('it has ended')
+            raise ends.NotReached('the server has ended')
         server.take(letter)
 
     def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
-        """Send and wait for the answer."""
+        """Send a call and return its answer."""
         self._bus.touch('bus')
         broker = self._bus.broker
         call = Call(broker.baton)
@@ -85,26 +84,26 @@ class RpcClient(bus.RpcClient):
         return messages.read(self._bus.serializer, ctxt, answer)
 
     def _server_of(self, letter: bus.Letter) -> bus.Server:
-        """Whom the directory names, or an earlier start of it.
+        """Return the server that the directory names for a message.
 
-        :raises NotReached: nobody has the message
+        :raises NotReached: if no server listens there, or another process has its address
         """
         broker = self._bus.broker
         found = broker.reached(letter, self._bus.process.name)
         if not found or broker.faults.happens('stale_address', letter.method):
-            raise ends.NotReached('nobody listens there, or somebody else')
+            raise ends.NotReached('no server, or another one, listens at the address')
         return found
 
     def _is_cut(self, letter: bus.Letter) -> bool:
-        """Whether the connection ends when all was sent, and none of it was read.
+        """Return True if the connection ends after the message was sent and before it was read.
 
-        :raises NotReached: it ends before that
+        :raises NotReached: if the connection ends while the message is sent
         """
         trouble = self._bus.broker.faults
         if not trouble.happens('cut_message', letter.method):
             return False
         if trouble.either():
-            raise ends.NotReached('the connection has ended in the middle of the body')
+            raise ends.NotReached('the connection was cut in the middle of the body')
         return True
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What goes wrong, and how often: one table, and one source of chance."""
+"""Faults of the simulation, their probabilities, and the source of chance that triggers them."""
 import contextlib
 import dataclasses
 import random
@@ -8,49 +8,52 @@ from collections.abc import Iterator
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rates:
-    """How likely each fault is at each place where it could happen; seconds are the longest."""
+    """Probability of each fault at each place where it can happen. Seconds are maxima."""
 
     crash: float = 0.0004
-    """At each point where a process touches something: it ends, as by kill -9."""
+    """The process dies as by ``kill -9`` before an effect that others can see."""
     crash_at_point: float = 0.001
-    """The same at a failpoint."""
+    """The process dies at a failpoint."""
     lost_message: float = 0.02
     doubled_message: float = 0.05
     late_message: float = 0.04
     late_seconds: float = 40.0
     lost_reply: float = 0.02
     not_taken: float = 0.01
-    """The broker takes no message."""
+    """The broker does not accept a message."""
     cut_message: float = 0.02
-    """Without a broker a connection ends before all of a message is sent, or is read."""
+    """A connection without a broker ends before the message is completely sent or read."""
     stale_address: float = 0.02
-    """Another process has got the port, or none."""
+    """Another process, or none, listens at the port of a server."""
     deadlock: float = 0.01
-    """A transaction is thrown out at its end."""
+    """A transaction is rolled back at its end because of a deadlock."""
     lost_commit: float = 0.01
-    """The connection is lost while it commits; half of them are stored."""
+    """The connection is lost during a commit. Half of these transactions are stored."""
     away: float = 0.002
-    """A transaction finds no database."""
+    """The database cannot be reached when a transaction begins."""
     refused: float = 0.06
-    """Of an act on a backend."""
+    """A backend refuses an operation."""
     uncertain_before: float = 0.03
+    """A backend does nothing and gives no answer."""
     uncertain_after: float = 0.03
+    """A backend performs an operation and gives no answer."""
     unforeseen: float = 0.01
+    """A driver performs an operation and raises an error outside its contract."""
     slow: float = 0.05
     slow_seconds: float = 30.0
     lies: float = 0.004
-    """A backend says that it has refused, and has done it; or lists half of what it exports."""
+    """A backend reports a refusal of what it has done, or omits an export from its list."""
     glance_away: float = 0.03
-    """Glance does not take a request."""
+    """Glance cannot be reached."""
     glance_refuses: float = 0.02
-    """It refuses one, or fails."""
+    """Glance refuses a request, or fails."""
     glance_silent: float = 0.03
-    """It does what it is asked and gives no answer."""
+    """Glance executes a request and gives no answer."""
     glance_cut: float = 0.1
-    """The bytes of an image end too early."""
+    """The data of an image is cut off."""
     slow_glance: float = 0.05
     stall: float = 0.002
-    """A thread stands still before it touches something, as one of a stopped process does."""
+    """A thread pauses before an effect that others can see, as in a stopped process."""
     stall_seconds: float = 45.0
 
 
@@ -58,7 +61,7 @@ NONE = Rates(**{field.name: 0.0 for field in dataclasses.fields(Rates)})
 
 
 class Faults:
-    """Asked at each place; counts what it has let happen."""
+    """Random decisions on faults, with counts of the faults that happened."""
 
     def __init__(self, chance: random.Random, rates: Rates) -> None:
         self.rates = rates
@@ -67,9 +70,9 @@ class Faults:
         self._chance = chance
 
     def happens(self, name: str, of: str = '') -> bool:
-        """Whether the fault of that name happens here and now.
+        """Return True if the named fault happens here and now.
 
-        :param of: to what: a method of the bus, a verb of a backend, a process
+        :param of: what the fault concerns: a method of the bus, a verb of a backend, a process
         """
         if not self.active:
             return False
@@ -81,7 +84,7 @@ class Faults:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """For observers."""
+        """Switch all faults off, for observers."""
         before, self.active = self.active, False
         try:
             yield
@@ -89,9 +92,9 @@ class Faults:
             self.active = before
 
     def seconds(self, longest: float) -> float:
-        """How long something takes that takes long: mostly short, sometimes very long."""
+        """Return a random duration. Most are short, few are close to the maximum."""
         return longest * self._chance.random() ** 3
 
     def either(self) -> bool:
-        """One way or the other."""
+        """Return True or False with equal probability."""
         return self._chance.random() < 0.5

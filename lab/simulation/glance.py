@@ -1,7 +1,7 @@
-"""The Glance of a simulation: one in memory that outlives every process.
+"""Simulated Glance in memory, which outlives every process.
 
-Each process reaches it by a `requests.Session` of its own, whose requests are not taken, refused,
-cut in the middle, or carried out and not answered. Nothing goes through a socket.
+Each process reaches it through a `requests.Session` of its own, without sockets. A request may be
+refused, cut off in the middle, never sent, or executed without an answer.
 """
 import datetime
 import io
@@ -20,29 +20,29 @@ from lab.simulation import faults
 
 URL = 'http://glance.example.org:9292'
 MARK = units.MIB
-"""Where the bytes of an image begin by which it is known; before are zeros."""
+"""Offset of the mark that identifies the data of an image. Zeros precede the mark."""
 _MARK_BYTES = 64
-# What an operator, or a quota, may say to anything at any time.
+# Status codes that operators or quotas may cause for any request.
 _REFUSALS = (404, 409, 413, 500, 503)
-# Of so many pieces of 64 KiB that are taken, the connection is cut at most.
+# Upper bound of the number of 64 KiB pieces after which an upload is cut off.
 _CUT_PIECES = 2000
 _TIME = '%Y-%m-%dT%H:%M:%SZ'
 _FIRST_CHANGED = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 
 
 def mark(image_id: str, version: int = 0) -> bytes:
-    """The bytes by which an image is known.
+    """Return the bytes that identify the data of an image.
 
-    :param version: how often it was changed before
+    :param version: number of earlier changes of the data
     """
     return f'image {image_id}{f" {version}" if version else ""}'.encode().ljust(_MARK_BYTES)
 
 
 class Glance(glance.Images):
-    """What there is in truth.
+    """All images in memory.
 
-    :ivar kept: images that Glance has refused to remove, or was not heard to remove
-    :ivar versions: of images that are known by their bytes, how often each was changed
+    :ivar kept: images whose deletion failed or was not confirmed
+    :ivar versions: number of changes of each marked image
     """
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults) -> None:
@@ -54,37 +54,37 @@ class Glance(glance.Images):
         self._faults = trouble
 
     def marked(self, image_id: str, **shown: Any) -> str:
-        """An image that is known by its bytes."""
+        """Add an image whose data contains its mark."""
         self.versions[image_id] = 0
         self._shown[image_id] = shown
         return self.add(bytes(MARK) + mark(image_id), id=image_id, **shown)
 
     def change(self, image_id: str) -> None:
-        """Other bytes under the same id, as an operator may bring them who makes it anew."""
+        """Replace the data of an image under the same ID, as an operator may do."""
         self.versions[image_id] += 1
         version = self.versions[image_id]
         self.add(bytes(MARK) + mark(image_id, version), id=image_id, **{
             **self._shown[image_id], 'updated_at': _changed_at(version)})
 
     def marks(self, image_id: str, since: int) -> set[bytes]:
-        """The bytes that an image has, and has had since it was of a version."""
+        """Return the marks of an image from version ``since`` to the current one."""
         return {mark(image_id, version)
                 for version in range(since, self.versions[image_id] + 1)}
 
     def mark_at(self, image_id: str, updated_at: datetime.datetime | None) -> bytes | None:
-        """Those that it had when it was changed at that time; None: it never was."""
+        """Return the mark of the version with this ``updated_at``, or None if there is none."""
         return next((mark(image_id, version)
                      for version in range(self.versions.get(image_id, -1) + 1)
                      if _changed_at(version) == f'{updated_at:{_TIME}}'), None)
 
     def mark_of(self, image_id: str) -> bytes:
-        """What an image has where those bytes are."""
+        """Return the bytes at the place of the mark in the data of an image."""
         return self.data.get(image_id, b'')[MARK:MARK + _MARK_BYTES]
 
     def session(self, touch: Callable[[str], None]) -> requests.Session:
-        """As one process has it.
+        """Return a session of one process.
 
-        :param touch: called before it is asked, and before it is heard
+        :param touch: called before a request is executed, and before its answer is delivered
         """
         made = requests.Session()
         made.trust_env = False
@@ -97,7 +97,7 @@ def _changed_at(version: int) -> str:
 
 
 class _Wire(adapters.BaseAdapter):
-    """Carries requests to it."""
+    """Transport adapter that carries requests to the simulated Glance."""
 
     def __init__(self, there: Glance, baton: batons.Baton, trouble: faults.Faults,
                  touch: Callable[[str], None]) -> None:
@@ -108,11 +108,10 @@ class _Wire(adapters.BaseAdapter):
         self._touch = touch
 
     def close(self) -> None:
-        """As its ancestor's: nothing is open."""
+        pass
 
     def send(self, request: requests.PreparedRequest, stream: bool = False, timeout: Any = None,
              verify: Any = True, cert: Any = None, proxies: Any = None) -> requests.Response:
-        """As its ancestor's."""
         happens, what, path = self._faults.happens, _named(request), str(request.path_url)
         self._touch('glance')
         if happens('slow_glance', what):
@@ -120,7 +119,7 @@ class _Wire(adapters.BaseAdapter):
         if what == 'DELETE':
             self._there.kept.add(path.rpartition('/')[2])
         if happens('glance_away', what):
-            raise requests.ConnectionError('nobody listens')
+            raise requests.ConnectionError('connection refused')
         if happens('glance_refuses', what):
             return _answer(request, self._baton.chance.choice(_REFUSALS), {'message': 'No.'})
         status, body = self._there.reply(str(request.method), path, self._sent(request, what))
@@ -134,7 +133,7 @@ class _Wire(adapters.BaseAdapter):
         return _answer(request, status, body)
 
     def _sent(self, request: requests.PreparedRequest, what: str) -> Iterator[bytes]:
-        """What the other side sends, until it is cut."""
+        """Yield the body of a request, until it is cut off."""
         body: Any = request.body or b''
         if isinstance(body, str | bytes):
             yield body.encode() if isinstance(body, str) else body
@@ -148,14 +147,13 @@ class _Wire(adapters.BaseAdapter):
 
 
 class _Cut(io.BytesIO):
-    """An answer that breaks off, which its reader may notice or not."""
+    """Body of an answer that is cut off. The reader gets an error only if ``noticed``."""
 
     def __init__(self, begin: bytes, noticed: bool) -> None:
         super().__init__(begin)
         self._noticed = noticed
 
     def read(self, size: int | None = -1) -> bytes:
-        """As its ancestor's."""
         found = super().read(size)
         if not found and self._noticed:
             raise requests.exceptions.ChunkedEncodingError('cut')
@@ -163,7 +161,7 @@ class _Cut(io.BytesIO):
 
 
 def _named(request: requests.PreparedRequest) -> str:
-    """What faults call a request: its method, and whether it is about bytes."""
+    """Return the name of a request for faults: its method, and whether it concerns image data."""
     return f'{request.method}{" file" if str(request.path_url).endswith("/file") else ""}'
 
 

@@ -1,4 +1,4 @@
-"""The fixed seeds, and the search for a violation: what a planted bug is looked for with."""
+"""Fixed seeds of the gate, and the search for a violation that detects a planted bug."""
 import dataclasses
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from lab.simulation import play
 
 
 class Wanted(NamedTuple):
-    """What is played: a seed, so many operations, and these nouns; none: all."""
+    """Simulation to run. An empty ``nouns`` means all nouns."""
 
     seed: int
     steps: int
@@ -20,8 +20,8 @@ class Wanted(NamedTuple):
     way: direct.Way = direct.Way.BROKER
 
 
-# A noun more would change what the seeds draw: those that have found something keep to the nouns
-# that there were, and a noun brings seeds of its own.
+# A further noun would change the random choices of a seed. Seeds that have found something keep
+# the nouns of their time, and each later noun has seeds of its own.
 _FIRST = ('attachments', 'legacy', 'volumes')
 FIXED = (
     Wanted(1, 500, _FIRST),
@@ -36,14 +36,16 @@ FIXED = (
     Wanted(2, 250, _FIRST, direct.Way.CALLS),
     Wanted(3, 250, _FIRST, direct.Way.ALL),
 )
-"""What the gate plays: the one that notices most planted bugs, those that have found something
-once, each as long as it takes to meet every kind of fault, and one for each noun since.
+"""Simulations that the gate runs.
+
+The first detects most planted bugs. Each of the others has found a bug in the past, or covers a
+noun. They are long enough to include every kind of fault.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """The first violation; ``operations`` counts those of the seeds before, too."""
+    """First violation of a search. ``operations`` includes those of the earlier seeds."""
 
     seed: int
     operations: int
@@ -51,7 +53,7 @@ class Found:
 
 
 def hunt(wanted: Iterable[Sequence[Any]] = FIXED) -> Found | None:
-    """Play seeds with their operations until something is violated; None: nothing was."""
+    """Run simulations until one is violated, and return the violation; None if there is none."""
     processes.settle()
     played = 0
     for one in wanted:
@@ -65,5 +67,5 @@ def hunt(wanted: Iterable[Sequence[Any]] = FIXED) -> Found | None:
 
 
 def as_json(found: Found | None) -> dict[str, object] | None:
-    """As another process reads it."""
+    """Return the violation in a form that can be encoded as JSON."""
     return None if found is None else dataclasses.asdict(found)

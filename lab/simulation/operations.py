@@ -1,7 +1,7 @@
-"""What is registered of a noun: how clients play it at random, and what is done with it while a
-process dies, over the API, over the bus or by blockattach-manage.
+"""Registration of a noun: its random play by clients, and its operations for killing processes.
 
-Nouns are listed in `lab.simulation.nouns`.
+An operation goes over the API, over the bus, or runs blockattach-manage. `lab.simulation.nouns`
+lists the nouns.
 """
 import collections
 import contextlib
@@ -19,20 +19,21 @@ MANAGE, CONSUMER = 'manage', 'consumer'
 PROJECT = '00000000000000000000000000000002'
 USER = '00000000000000000000000000000001'
 START, STOP = 'start', 'stop'
-"""Of each process, by a supervisor: no operation of a client."""
+"""Start and stop of a process by a supervisor, which are not operations of a client."""
 
 
 class Operation(NamedTuple):
-    """What is done while a process dies.
+    """Operation during which a process dies.
 
-    `prepare` makes what it needs and is not disturbed; `act` is, so each of its requests may end
-    in any way. `undo` comes after all, and is not disturbed. Whatever is left is removed by the
-    `Noun.clear` of all nouns.
-    ``core``: what the promises are about: a process is killed at each place that it passes, and
-    elsewhere only at those that no other operation passes. ``hindered``: places at which a process
-    fails all the while, besides.
-    ``others``: the manager dies in it anyway. ``again``: how a command may end that is repeated
-    after its death.
+    `prepare` creates what the operation needs, and is not disturbed. `act` is disturbed, so that
+    each of its requests may end in any way. `undo` follows at the end, and is not disturbed. The
+    `Noun.clear` of all nouns removes the remaining resources.
+
+    ``core``: the promises concern this operation. A process is killed at each place that it passes
+    in a core operation, and in another one only at places that no earlier operation passes.
+    ``hindered``: the places at which a process fails during the whole operation. ``others``: the
+    operation itself kills the volume manager. ``again``: the exit statuses allowed for a command
+    that is repeated after its death.
     """
 
     name: str
@@ -46,17 +47,17 @@ class Operation(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """One of them.
+    """Noun of the API, with all that tests know of it.
 
-    ``played``: at random; None: it is not. ``operations``: during each of which processes die.
-    ``clear`` removes what these have left, and ``left`` says what it could not remove.
-    ``commands``: what a command does on a database that is open, by its words.
-    ``at_work``: statements that count what is under way.
-    ``passed``: failpoints that requests at random must come by, by how they begin; ``rare``: but
-    not these. ``unreached``: by pattern those that no operation passes, each with the reason.
-    ``seeds``: with their operations, what the gate plays of it (`hunting.FIXED`), together with
-    the nouns that it ``needs``. ``in_memory``: why its operations are not walked with processes of
-    their own as well (`lab.faults`).
+    ``played``: the class of its random play; None if it is not played. ``operations``: operations
+    during each of which processes die. ``clear`` removes the resources that these have created,
+    and ``left`` describes those that it could not remove. ``commands``: by command words, the
+    function of a command on an open database. ``at_work``: SQL statements that count the work
+    under way. ``passed``: prefixes of failpoints that random requests must pass. ``rare``:
+    exceptions from these. ``unreached``: by pattern, the reason why no operation passes a
+    failpoint. ``seeds``: the seeds and numbers of operations that the gate runs (`hunting.FIXED`),
+    together with the nouns in ``needs``. ``in_memory``: the reason why its operations are not run
+    with real processes too (`lab.faults`).
     """
 
     name: str
@@ -75,25 +76,25 @@ class Noun(NamedTuple):
 
 
 def volume(client: recording.Client) -> str:
-    """Made for an operation."""
+    """Create a volume for an operation."""
     return client.volume()
 
 
 def command(client: recording.Client, words: tuple[str, ...]) -> int | None:
-    """Run a process to its end; its exit status."""
+    """Run a process to its end, and return its exit status."""
     return client.run(*words)
 
 
 def manage(*arguments: str) -> Callable[[recording.Client], tuple[str, ...]]:
-    """A command of the operator."""
+    """Return the preparation of an operation that runs blockattach-manage."""
     return lambda client: (MANAGE, *arguments)
 
 
 @contextlib.contextmanager
 def hindered(client, operation, *armed):
-    """While it lasts, processes fail as the operation wants it, and as is said.
+    """Make processes fail as the operation requires, while the context lasts.
 
-    :param armed: processes, each with PLACE=ACTION
+    :param armed: additional faults, each a process and PLACE=ACTION
     """
     texts = collections.defaultdict(list)
     for name, text in (*operation.hindered, *armed):

@@ -1,8 +1,8 @@
-"""Hosts that were revoked by a process that had lost its lease meanwhile.
+"""Hosts revoked by a process that had meanwhile lost its lease.
 
-Nothing can prevent that: between its last check of the lease and its act any time may pass. The
-process has to repair the pair itself, and at once: its thread enqueues it for the repair worker.
-Until both have ended it is excused.
+The service cannot prevent that, because any time may pass between the last check of the lease and
+the operation of the backend. The process must repair the pair itself, immediately: its thread
+enqueues the pair for the repair worker. The violation is excused until both have ended.
 """
 import contextlib
 from collections.abc import Callable
@@ -16,17 +16,17 @@ _WORKER = 'repairer'
 
 
 class Overtaken:
-    """Pairs of volume and initiator that were hit so, and are not repaired yet."""
+    """Pairs of volume and initiator that were wrongly revoked and are not repaired yet."""
 
     def __init__(self, baton: batons.Baton) -> None:
         self.turn_of: Callable[[str, str], str | None] = lambda volume_id, initiator: None
-        """The holder of the lease of a pair now; None: there is none, or none is needed."""
+        """Returns the current holder of the lease of a pair; None without a holder."""
         self._baton = baton
         self._hit: dict[_Pair, batons.Task | None] = {}
-        """By which thread; None: one has tried to repair the pair, and was refused."""
+        """Thread that revoked the pair; None if the backend refused an attempt to repair it."""
 
     def excuses(self, volume_id: str, initiator: str | None) -> bool:
-        """Whether the process is still acting, or has died or failed meanwhile."""
+        """Return True if the revoking process may still repair the pair, or has died or failed."""
         if initiator is None or (volume_id, initiator) not in self._hit:
             return False
         task = self._hit[volume_id, initiator]
@@ -35,7 +35,7 @@ class Overtaken:
 
     @contextlib.contextmanager
     def watching(self, verb: str, arguments: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
-        """While a backend is asked; what is returned is called as soon as it has acted."""
+        """Watch an operation of a backend. The caller calls the yielded function after it."""
         pair = _pair_of(verb, arguments)
         if pair is None:
             yield lambda: None

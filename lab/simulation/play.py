@@ -1,9 +1,10 @@
-"""One simulation: a deployment, its clients, its faults, and the checker after each operation.
+"""One simulation: a deployment, its clients and faults, and a check after each operation.
 
-In rounds: so many operations under faults, then peace. Then all that is down begins, nothing goes
-wrong, time passes; and everything must be in order, every request ended, nothing orphaned. Some
-operations follow in the calm: only they meet each other, so none may fail, and what nobody is at
-work on must be in order all the time.
+A simulation consists of rounds. In each round, a number of operations runs under faults. In the
+peace that follows, all processes are started, faults are switched off and time passes. Then
+everything must be in order, every request must have ended, and nothing may be orphaned. Some more
+operations run in the calm, where they meet only each other. None of them may fail, and volumes
+without work under way must be in order all the time.
 """
 import contextlib
 import dataclasses
@@ -29,23 +30,24 @@ from lab.simulation.nouns import image_cache
 from lab.simulation.nouns import moving
 
 CLIENTS = 8
-# Operations of one round: a long storm hides for long what a short one shows at once.
+# Numbers of operations of a round under faults. Violations that only show in peace are found
+# earlier by short rounds.
 STORMS = (100, 200, 400)
 CALM = 4
-"""One in so many operations of a storm follows it in the calm."""
+"""Number of operations under faults for each operation in the calm."""
 _PEACE_SECONDS = 120.0
 _REPAIR_SECONDS = 10.0
 _SOON_SECONDS = 0.05
-# How likely somebody looks after a transaction, besides after each operation.
+# Probability of a check after a transaction, in addition to the check after each operation.
 _LOOKS = 0.2
 _NO_BACKEND = 'has no backend yet'
-# Not counted, never reached, reached now and then.
+# Quotas of attachments: without limit, never reached, and reached now and then.
 _QUOTAS = (quotas.UNLIMITED, 5000, 14)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """What was found, and when. ``seed``, ``steps`` and ``played`` bring it back."""
+    """Violation found in a simulation. ``seed``, ``steps`` and ``played`` reproduce it."""
 
     seed: int
     step: int
@@ -63,7 +65,7 @@ class Violation:
 
 @dataclasses.dataclass(slots=True)
 class Report:
-    """What a simulation came to. ``trace`` is the hash of all that happened, in order."""
+    """Result of a simulation. ``trace`` is the hash of all events, in order."""
 
     seed: int
     steps: int = 0
@@ -77,17 +79,17 @@ class Report:
 
 
 class Simulation(scene.Scene):
-    """Built from a seed; `run` once."""
+    """Simulation built from a seed. Call `run` once."""
 
     def __init__(self, seed: int, rates: faults.Rates | None = None,
                  clustered: bool | None = None, first_only: bool = False,
                  played: Collection[str] = (),
                  way: direct.Way = direct.Way.BROKER) -> None:
         """
-        :param clustered: None: as the seed says
-        :param first_only: end at the first violation
-        :param played: nouns that clients play; none: all
-        :param way: how messages go
+        :param clustered: whether two volume managers form a cluster; None to let the seed decide
+        :param first_only: stop at the first violation
+        :param played: nouns that clients play; empty for all
+        :param way: messages that go over HTTP
         """
         chance = random.Random(seed)
         total_gb, quota = chance.choice(storage.TOTALS_GB), chance.choice(_QUOTAS)
@@ -108,7 +110,7 @@ class Simulation(scene.Scene):
         self._calm = False
 
     def run(self, steps: int) -> Report:
-        """So many operations, and peace in between and at the end."""
+        """Run the given number of operations, with peace after each round."""
         self._steps = steps
         try:
             self.play(lambda: self._play(steps))
@@ -117,7 +119,7 @@ class Simulation(scene.Scene):
         except batons.Stuck as stuck:
             self._found(f'P9 stuck: {stuck}')
         except Exception as unforeseen:
-            self._found(f'P9 fell_over: a thread has ended with {unforeseen!r}')
+            self._found(f'P9 fell_over: a thread raised {unforeseen!r}')
         report = self.report
         report.trace = self._trace.hexdigest()
         report.faults = self.faults.happened
@@ -161,15 +163,15 @@ class Simulation(scene.Scene):
         self._working -= 1
 
     def _peace(self) -> None:
-        """Nothing goes wrong any more, and enough time passes for all that has begun."""
+        """Switch faults off, and let enough time pass to finish all work."""
         self.faults.active = False
         self.deployed.begin()
         self.baton.wait(_PEACE_SECONDS)
         for part in self.deployed.parts:
             if part.serving is None:
-                self.violated(f'P9 {part.name} does not come back')
+                self.violated(f'P9 {part.name} does not serve')
         if self.check(settled=True, anyway=True):
-            # What is overdue by now would be found again each time.
+            # A violation that persists in peace would be found again in each round.
             raise _Enough
         self.nothing_is_left()
         self._trace.update(self.world.storage.tamper(self.baton.chance).encode())
@@ -178,20 +180,19 @@ class Simulation(scene.Scene):
         self.forget_lies()
 
     def _look(self) -> None:
-        """In the middle of what somebody does, now and then."""
+        """Check now and then after a transaction, while an operation is under way."""
         if self._storm and self._looks.random() < _LOOKS:
             with contextlib.suppress(_Enough):
                 self.check(settled=False)
 
     def excused(self, found: observed.Violation, settled: bool,
                 facts: observed.Facts) -> bool:
-        """In the calm, what somebody is at work on."""
+        """Excuse a violation of a volume that has work under way, if in the calm."""
         if self._calm:
             return found.volume_id in self.consumers.at_work
         return super().excused(found, settled, facts)
 
     def violated(self, said: str) -> None:
-        """As its ancestor's."""
         self._found(said)
         if self._first_only:
             raise _Enough
@@ -205,12 +206,12 @@ class Simulation(scene.Scene):
     def note(self, method: str, path: str, answer: clients.Answer) -> None:
         if self._calm and (answer.status >= 500 or not answer.status) and not (
                 answer.status == 500 and self._has_no_backend(path, answer)):
-            self.violated(f'P9 in the calm, {method} {path} is answered {answer.status} '
+            self.violated(f'P9 {method} {path} in the calm returned {answer.status} '
                            f'{answer.body}')
         self.report.statuses[f'{method} {answer.status}'] += 1
         self._trace.update(f'{method} {path} {answer.status} {self.baton.now:.6f}\n'.encode())
         if answer.status == 500 and responses.UNEXPECTED in str(answer.body):
-            self.violated(f'P9 nobody foresaw how {method} {path} would fail')
+            self.violated(f'P9 {method} {path} failed with an unexpected error')
 
     def _has_no_backend(self, path: str, answer: clients.Answer) -> bool:
         if _NO_BACKEND in str(answer.body):
@@ -223,7 +224,6 @@ class Simulation(scene.Scene):
                 return False
 
     def point(self, name: str) -> failpoints.Effect | None:
-        """As its ancestor's."""
         self.report.points.add(name)
         task = self.baton.current
         for part in self.deployed.parts:
@@ -237,4 +237,4 @@ class Simulation(scene.Scene):
 
 
 class _Enough(Exception):
-    """Going on would only find the same again."""
+    """Raised if the rest of a simulation would only find the same violations again."""

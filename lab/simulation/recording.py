@@ -1,6 +1,7 @@
-"""A client that writes down how each of its requests ended; it repeats one only where asked to.
+"""Client that records how each of its requests ended.
 
-The same for real processes and for simulated ones.
+Real and simulated processes are tested with the same client. It repeats a request only where the
+caller asks for that.
 """
 import contextlib
 import uuid
@@ -15,13 +16,13 @@ from blockattach.platform import clock
 REPEATED = (409, 500, 503, 504)
 AT_WORK = ('creating', 'deleting', 'downloading', 'extending', 'managing', 'reverting', 'retyping',
            'unmanaging', 'uploading')
-"""Statuses that end by themselves."""
+"""Transitional statuses, which end without another request."""
 GUEST = 'guest'
-"""The host that comes and goes; others stay."""
+"""Host that operations attach and detach. Other hosts stay attached."""
 
 
 class Ended(NamedTuple):
-    """How a request ended. ``status`` None: its connection was cut; ``seconds`` it took."""
+    """End of a request, after ``seconds``. ``status`` is None if its connection was cut."""
 
     what: str
     status: int | str | None
@@ -30,27 +31,30 @@ class Ended(NamedTuple):
 
 
 class Api(Protocol):
-    """What is asked."""
+    """API to which the client sends its requests."""
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and answer; OSError if there is no answer."""
+        """Send a request, and return its status and answer.
+
+        :raises OSError: if there is no answer
+        """
 
 
 class Client:
-    """Of one cloud.
+    """Client of one cloud.
 
-    :ivar ended: of all requests since the last `forget`
-    :ivar shared: the volume that all may attach; somebody writes to it all the time
+    :ivar ended: all requests since the last `forget`
+    :ivar shared: a volume that all hosts may attach, to which one of them writes all the time
     :ivar plain: a volume that one host may attach
-    :ivar leaves: whether something may have been left to a backend
+    :ivar leaves: True if an operation may have left a volume or snapshot unmanaged on a backend
     """
 
     def __init__(self, cloud: Any, api: Api, time: clock.Clock,
                  wait_for: Callable[[Callable[[], Any]], Any], nouns: Iterable[Any]) -> None:
         """
-        :param cloud: what operations see of it
-        :param wait_for: returns what a condition says in the end
-        :param nouns: `nouns.NOUNS`: they know what they have left
+        :param cloud: the cloud, as operations use it
+        :param wait_for: waits until a condition is true, and returns its last value
+        :param nouns: `nouns.NOUNS`, which remove the resources of their operations
         """
         self.cloud = cloud
         self._api = api
@@ -67,13 +71,16 @@ class Client:
         self.ended = []
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int | str | None, Any]:
-        """Status and answer of one request, which is made once; no status: it was cut."""
+        """Send a request once, and return its status and answer.
+
+        :returns: the status is None if the connection was cut, and ``never`` if no answer came
+        """
         begun = self._clock.monotonic()
         try:
             status: int | str | None
             status, answer = self._api.ask(method, path, body)
         except TimeoutError:
-            # Nobody cut it, and nobody answers: what must never be.
+            # The connection is open, but no answer came, which is always a fault.
             status, answer = 'never', None
         except OSError as exc:
             status, answer = None, repr(exc)
@@ -82,9 +89,9 @@ class Client:
         return status, answer
 
     def sure(self, expected: tuple[int, ...], method: str, path: str, body: Any = None) -> Any:
-        """The answer of a request, repeated until it is one of the expected.
+        """Repeat a request until its status is one of the expected, and return its answer.
 
-        :raises AssertionError: it is answered otherwise, or never so
+        :raises AssertionError: if the request fails otherwise, or too often
         """
         heard: list[tuple[int, Any]] = []
 
@@ -98,28 +105,31 @@ class Client:
         return heard[-1][1]
 
     def attach(self, volume_id: str, host: str = GUEST, **more: Any) -> str:
-        """The id of an attachment that is connected."""
+        """Create a connected attachment, and return its ID."""
         return self.sure((200,), 'POST', '/attachments', wish(volume_id, host, **more)
                          )['attachment']['id']
 
     def attached(self, volume_id: str, host: str = GUEST) -> str:
-        """The same, completed."""
+        """Create a connected attachment, complete it, and return its ID."""
         made = self.attach(volume_id, host)
         self.sure((204,), 'POST', f'/attachments/{made}/action', {'os-complete': None})
         return made
 
     def volume(self, **wanted: Any) -> str:
-        """The id of a volume that is available."""
+        """Create a volume, wait until it is available, and return its ID."""
         def made() -> str | None:
             found = self.sure((202,), 'POST', '/volumes', {'volume': {'size': 1, **wanted}})
             found = found['volume']['id']
             return found if self.settled(found) == 'available' else None
         found = self._wait_for(made)
-        assert found, 'no volume can be made'
+        assert found, 'no volume can be created'
         return found
 
     def settled(self, name: str, noun: str = 'volume') -> str | None:
-        """The status of something that nobody works on any more; None: it is gone."""
+        """Wait until a resource is in no transitional status.
+
+        :returns: its status; None if it is gone
+        """
         found: list[str | None] = []
 
         def known() -> bool:
@@ -128,7 +138,7 @@ class Client:
                 found[:] = [shown[noun]['status'] if status == 200 else None]
                 return status in (200, 404) and found[0] not in AT_WORK
             return False
-        assert self._wait_for(known), f'{noun} {name} is {found} for ever'
+        assert self._wait_for(known), f'{noun} {name} stays {found}'
         return found[0]
 
     def act(self, volume_id: str, action: str, body: Any = None,
@@ -136,7 +146,7 @@ class Client:
         return self.ask('POST', f'/volumes/{volume_id}/action', {action: body or {}})
 
     def run(self, name: str, *arguments: str) -> int | None:
-        """The exit status of a process that is run to its end."""
+        """Run a process to its end, and return its exit status."""
         begun = self._clock.monotonic()
         status = self.cloud.run(name, *arguments)
         self.ended.append(Ended(f'{name} {" ".join(arguments)}',
@@ -145,39 +155,39 @@ class Client:
         return status
 
     def clear(self) -> None:
-        """Remove all that is not kept, as a client does: with requests that must succeed."""
+        """Remove all resources that are not kept, by requests that must succeed."""
         for noun in self._nouns:
             noun.clear(self)
 
     def remove(self, name: str, noun: str = 'volume') -> None:
-        """Until it is gone; one whose removal failed is removed again."""
+        """Delete a resource until it is gone. A failed deletion is repeated."""
         def gone() -> bool:
-            # 400: somebody is at work on it at this moment.
+            # Status 400 means that work on the resource is under way.
             self.sure((202, 400, 404), 'DELETE', f'/{noun}s/{name}')
             return self.settled(name, noun) is None
-        assert self._wait_for(gone), f'{noun} {name} cannot be removed'
+        assert self._wait_for(gone), f'{noun} {name} cannot be deleted'
 
     def left(self) -> list[str]:
-        """What is there after `clear` and should not be, in words."""
+        """Describe the resources that remain after `clear`."""
         return [one for noun in self._nouns for one in noun.left(self)]
 
     def unanswered(self) -> list[Ended]:
-        """The requests that have never ended."""
+        """Return the requests that got no answer in time."""
         return [one for one in self.ended if one.status == 'never']
 
 
 def wish(volume_id: str, host: str = GUEST, connected: bool = True, **more: Any,
          ) -> dict[str, Any]:
-    """The body of a request to attach."""
+    """Return the body of a request that creates an attachment."""
     wanted = {'volume_uuid': volume_id, 'instance_uuid': instance(host), **more}
     return {'attachment': {**wanted, 'connector': connector(host)} if connected else wanted}
 
 
 def connector(host: str) -> dict[str, str]:
-    """The connector of a host."""
+    """Return the connector properties of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '127.0.0.1'}
 
 
 def instance(host: str) -> str:
-    """The server that runs on a host."""
+    """Return the ID of the server that runs on a host."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))

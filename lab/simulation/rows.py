@@ -1,7 +1,8 @@
-"""The database of a simulation: the real verbs on SQLite in memory, under virtual time.
+"""Simulated database: the real database functions on SQLite in memory, under virtual time.
 
-Threads change before a transaction, never within one: what meets within them is tested on the
-servers. A transaction may be thrown out at its end, or its connection be lost while it commits.
+Threads switch before a transaction, never within one. Races within transactions are tested on
+database servers. A transaction may be rolled back at its end, or lose its connection during the
+commit.
 """
 import contextlib
 import datetime
@@ -32,7 +33,7 @@ _TIME_ARGUMENTS = 3
 
 
 class Rows:
-    """One database, which outlives every process."""
+    """Database that outlives every process."""
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults, chance: random.Random) -> None:
         self.baton = baton
@@ -41,9 +42,9 @@ class Rows:
         self.sealer = secrets.Sealer([fernet.Fernet.generate_key()])
         self.engine = opening.open_engine(database_conf.DatabaseSettings('sqlite://'))
         self.writes = 0
-        """How many transactions have been stored."""
+        """Number of commits."""
         self.stored: Callable[[], None] = lambda: None
-        """Called after each."""
+        """Called after each stored transaction."""
         with _sqlite(self.engine) as raw:
             _template().backup(raw)
             raw.create_function('strftime', _TIME_ARGUMENTS, self._time)
@@ -51,17 +52,17 @@ class Rows:
         event.listen(self.engine, 'commit', self._committing)
 
     def new_id(self) -> str:
-        """The same in each replay."""
+        """Return a UUID that is the same in each replay."""
         return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
 
     def _time(self, form: str, when: str, offset: str) -> str:
-        """What `blockattach.platform.db.clock` asks of SQLite."""
+        """Return the virtual time, as the SQL of `blockattach.platform.db.clock` requests it."""
         moment = threads.START + datetime.timedelta(
             seconds=self.baton.now + float(offset.removesuffix(' seconds')))
         return moment.strftime('%Y-%m-%d %H:%M:%S.') + f'{moment.microsecond // 1000:03d}'
 
     def _connecting(self, connection: sa.Connection) -> None:
-        # Within a transaction there is a connection already.
+        # A nested transaction uses the connection that is already open.
         task = self.baton.current
         if task.depth == 1 and self.faults.happens('away', task.process.name):
             connection.close()
@@ -74,15 +75,15 @@ class Rows:
                 connection.exec_driver_sql('COMMIT')
             else:
                 connection.exec_driver_sql('ROLLBACK')
-            raise oslo_db_exception.DBConnectionError(OSError('lost while it committed'))
+            raise oslo_db_exception.DBConnectionError(OSError('lost during the commit'))
 
 
 class SimulatedDatabase(storage_db.Database):
-    """How one process sees it."""
+    """Database as one process sees it."""
 
     def __init__(self, rows: Rows, touch: Callable[[str], None], **more: Any) -> None:
         """
-        :param touch: called before a transaction begins
+        :param touch: called before each transaction
         """
         super().__init__(rows.engine, rows.sealer, **more)
         self._rows = rows
@@ -90,17 +91,15 @@ class SimulatedDatabase(storage_db.Database):
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """As its ancestor's."""
         with self._transaction('read'), super().reader() as connection:
             yield connection
 
     @contextlib.contextmanager
     def writer(self, happened: engine.Happened | None = None) -> Iterator[sa.Connection]:
-        """As its ancestor's."""
         with self._transaction('write'), super().writer(happened) as connection:
             yield connection
             if self._rows.faults.happens('deadlock'):
-                raise oslo_db_exception.DBDeadlock(sqlite3.OperationalError('thrown out'))
+                raise oslo_db_exception.DBDeadlock(sqlite3.OperationalError('deadlock'))
         self._rows.stored()
 
     @contextlib.contextmanager
@@ -114,11 +113,10 @@ class SimulatedDatabase(storage_db.Database):
             task.depth -= 1
 
     def rest(self, seconds: float) -> None:
-        """As its ancestor's, by the seed."""
+        """Wait for a random part of the given time."""
         self._rows.baton.wait(seconds * self._rows.chance.random())
 
     def new_id(self) -> str:
-        """By the seed."""
         return self._rows.new_id()
 
 
@@ -134,7 +132,7 @@ def _sqlite(opened: sa.Engine) -> Iterator[sqlite3.Connection]:
 
 @functools.cache
 def _template() -> sqlite3.Connection:
-    """Tables as the migrations leave them: made once in a process."""
+    """Return a database with the tables that the migrations create, cached for the process."""
     made = opening.open_engine(database_conf.DatabaseSettings('sqlite://'))
     schema.upgrade(made)
     kept = sqlite3.connect(':memory:', check_same_thread=False)

@@ -1,7 +1,7 @@
-"""A deployment and its observers: what every simulation is made of, random or scripted.
+"""Deployment and its observers, common to random simulations and scripted scenarios.
 
-The checker asks the rows and the storage; each noun compares them with what clients were answered
-(`nouns`). What is violated is handed to `Scene.violated`.
+The checker compares the rows with the storage. Each noun compares both with the answers that
+clients got (`nouns`). Violations are passed to `Scene.violated`.
 """
 import abc
 import contextlib
@@ -37,12 +37,12 @@ _AGE = datetime.timedelta(minutes=5)
 
 
 class Scene(clients.Judge):
-    """Built once, and run once."""
+    """Deployment with its clients and checks. It runs once."""
 
     def __init__(self, chance: random.Random, trouble: faults.Faults,
                  wanted: deployment.Wanted, played: Collection[str] = ()) -> None:
         """
-        :param played: nouns that clients play; none: all
+        :param played: nouns that clients play; empty for all
         """
         self.baton = batons.Baton(chance)
         self.faults = trouble
@@ -80,7 +80,7 @@ class Scene(clients.Judge):
             yield self.database
 
     def play(self, act: Callable[[], None]) -> None:
-        """Run it from its first thread to its last; raises what `baton.Baton.run` does."""
+        """Run the main thread of the simulation. It raises the exceptions of `baton.Baton.run`."""
         logging.disable(logging.CRITICAL)
         failpoints.arm_every(self.point)
         try:
@@ -91,23 +91,23 @@ class Scene(clients.Judge):
             shutil.rmtree(deployment.images_folder(), ignore_errors=True)
 
     def make_types(self) -> None:
-        """What clients ask for by name."""
+        """Create the volume types that clients request by name."""
         for name, specs in ((clients.MULTIATTACH, {'multiattach': '<is> True'}),
                             (clients.SINGLE_WRITER, {'multiattach': '<is> True',
                                                      'mode': 'RO'})):
             volume_types.create(self.database, name, None, True, specs)
 
     def begin(self) -> None:
-        """Every part serves."""
+        """Start all processes, and wait until they serve."""
         self.deployed.begin()
         while not self.deployed.serves():
             self.baton.wait(1.0)
 
     def check(self, settled: bool, anyway: bool = False) -> bool:
-        """Whether something is violated that must hold now.
+        """Report what is violated now, and return True if the table of invariants is violated.
 
-        :param settled: nobody is at work
-        :param anyway: also where nothing has changed since the last look
+        :param settled: True if no work is under way
+        :param anyway: check even if nothing has changed since the last check
         """
         now = (self.world.rows.writes,
                sum(kept.acts for kept in self.deployed.storages.values()))
@@ -129,7 +129,7 @@ class Scene(clients.Judge):
 
     def excused(self, found: observed.Violation, settled: bool,
                 facts: observed.Facts) -> bool:
-        """Whether it is the fault of nobody whom we made, and will be well."""
+        """Return True if a violation is the known, temporary effect of an injected fault."""
         return not settled and (
             any(found.volume_id in kept.lied for kept in self.deployed.storages.values())
             or found.invariant == _GRANTED and any(
@@ -139,14 +139,17 @@ class Scene(clients.Judge):
                 for row in facts.attachments))
 
     def nothing_is_left(self) -> None:
-        """P2: everything is known to the client that asked for it, unless it gave up asking."""
+        """Report the resources that are unknown to all clients, as violations of P2.
+
+        A resource whose creation a client has given up is allowed.
+        """
         facts = self.checker.facts()
         for noun in self.consumers.nouns:
             for said in noun.unknown(facts):
                 self.violated(said)
 
     def forget_lies(self) -> None:
-        """What was lied about was compared since; and what has gone long ago goes for good."""
+        """Stop excusing volumes after false answers of the storage, and purge old deleted rows."""
         for kept in self.deployed.storages.values():
             kept.lied.clear()
         purging.purge(self.database, _AGE, None, False, 1000)

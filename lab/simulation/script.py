@@ -1,4 +1,4 @@
-"""What goes wrong in a scenario: nothing by chance, each fault where it was asked for."""
+"""Scripted faults of a scenario, which happen only where the scenario asks for them."""
 import dataclasses
 import random
 
@@ -15,9 +15,9 @@ class _Planned:
 
 
 class Script(faults.Faults):
-    """Each fault happens as often as it was planned.
+    """Faults that happen as often as planned, instead of randomly.
 
-    :ivar away: processes that do not reach the database
+    :ivar away: processes that cannot reach the database
     """
 
     def __init__(self, chance: random.Random) -> None:
@@ -27,24 +27,23 @@ class Script(faults.Faults):
         self._takes = 0.0
 
     def plan(self, name: str, of: str, times: int = 1, seconds: float = 0.0) -> None:
-        """The next so many times that it could happen, it does.
+        """Make a fault happen the next times that it can.
 
-        :param name: as `faults.Rates` calls it
-        :param of: to what: a method of the bus, a verb of a backend
-        :param seconds: how long it takes, where it takes long
+        :param name: the name of the fault in `faults.Rates`
+        :param of: what the fault concerns: a method of the bus, or a verb of a backend
+        :param seconds: duration of a fault that takes time
         """
         self._planned.append(_Planned(name, of, times, seconds))
 
     def forget(self) -> None:
-        """Nothing is planned any more."""
+        """Cancel all planned faults."""
         self._planned.clear()
 
     def unplayed(self) -> list[str]:
-        """What was planned and could not happen: the story was another one."""
+        """Return the planned faults that have not happened."""
         return [f'{one.name} of {one.of}' for one in self._planned]
 
     def happens(self, name: str, of: str = '') -> bool:
-        """As its ancestor's."""
         if not self.active:
             return False
         if name == 'away' and of in self.away:
@@ -60,60 +59,60 @@ class Script(faults.Faults):
         return False
 
     def seconds(self, longest: float) -> float:
-        """As planned."""
+        """Return the planned duration of the current fault."""
         return self._takes
 
 
 class Bus:
-    """What becomes of the next messages of a method (`blockattach.platform.rpc`)."""
+    """Faults of the next messages of a method of `blockattach.platform.rpc`."""
 
     def __init__(self, script: Script, broker: bus.Broker) -> None:
         self._script = script
         self._broker = broker
 
     def lose(self, method: str, times: int = 1) -> None:
-        """The request does not come."""
+        """Lose the request."""
         self._script.plan('lost_message', method, times)
 
     def lose_reply(self, method: str, times: int = 1) -> None:
-        """It is done, and the answer does not come."""
+        """Lose the reply after the request was executed."""
         self._script.plan('lost_reply', method, times)
 
     def repeat(self, method: str, times: int = 1) -> None:
-        """It comes twice."""
+        """Deliver the request twice."""
         self._script.plan('doubled_message', method, times)
 
     def delay(self, method: str, seconds: float) -> None:
-        """It comes so much later, and others before it."""
+        """Deliver the request late, so that later requests overtake it."""
         self._script.plan('late_message', method, seconds=seconds)
 
     def drop_kept(self) -> None:
-        """What waits for a process that does not listen is lost, as where queues are purged."""
+        """Drop the messages kept for processes that do not listen, as when queues are purged."""
         self._broker.purge()
 
 
 class Backend:
-    """What becomes of the next acts of a verb (`blockattach.storage.drivers.base`)."""
+    """Faults of the next operations of a verb of `blockattach.storage.drivers.base`."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
 
     def refuse(self, verb: str, times: int = 1) -> None:
-        """It says no, and has done nothing."""
+        """Make the backend refuse the operation and do nothing."""
         self._script.plan('refused', verb, times)
 
     def lose(self, verb: str, times: int = 1) -> None:
-        """It does nothing, and nobody knows."""
+        """Make the backend do nothing and give no answer."""
         self._script.plan('uncertain_before', verb, times)
 
     def lose_answer(self, verb: str, times: int = 1) -> None:
-        """It is done, and nobody knows."""
+        """Make the backend perform the operation and give no answer."""
         self._script.plan('uncertain_after', verb, times)
 
     def delay(self, verb: str, seconds: float, times: int = 1) -> None:
-        """It takes so long before it happens."""
+        """Delay the operation."""
         self._script.plan('slow', verb, times, seconds)
 
     def recover(self) -> None:
-        """Nothing more of that."""
+        """Cancel all planned faults."""
         self._script.forget()

@@ -1,7 +1,8 @@
-"""The storage of a simulation: one backend in memory that outlives every process.
+"""Simulated storage: a backend in memory, which outlives every process.
 
-Each process reaches it through drivers of its own, whose acts may be slow, refused, uncertain, or
-a lie. What a process has begun when it is killed has happened or not, as the seed wills.
+Each process reaches the backend through drivers of its own. A driver may be slow, refuse an
+operation, leave its outcome unknown, or report it wrongly. If a process is killed during an
+operation, the seed determines whether the operation has happened.
 """
 import abc
 import random
@@ -24,11 +25,11 @@ NAME = 'disks'
 BESIDE = 'more'
 """A second backend of the same processes."""
 TOTALS_GB = (60, 60, 7)
-"""One of these: for all that clients make, or for less."""
+"""Possible capacities of a store, of which the last is too small for all volumes of clients."""
 CACHES: Mapping[str, Mapping[str, Any]] = {
     NAME: {'image_volume_cache_enabled': True, 'image_volume_cache_max_count': 2},
     BESIDE: {'image_volume_cache_enabled': True, 'image_volume_cache_max_size_gb': 2}}
-"""How each keeps images as volumes: fewer than there are."""
+"""Image cache options of each backend. Their limits are lower than the number of images."""
 STRANGER = 'iqn.2026-01.org.example:stranger'
 
 _READS = frozenset({'check', 'pools', 'device', 'exports', 'reservations'})
@@ -36,16 +37,16 @@ _FULLY_FAULTY = frozenset({'create', 'clone', 'clone_snapshot', 'delete', 'exten
                            'revoke', 'resize', 'export', 'unexport', 'create_snapshot',
                            'delete_snapshot', 'revert', 'manage', 'manage_snapshot'})
 _SECOND = frozenset({'clone', 'clone_snapshot', 'manage', 'manage_snapshot'})
-"""Verbs whose second argument is what they are about."""
+"""Verbs whose second argument is the created volume or snapshot."""
 
 
 class Storage:
-    """What there is in truth."""
+    """True state of a backend."""
 
     def __init__(self, baton: batons.Baton, trouble: faults.Faults, total_gb: int,
                  name: str = NAME, caches: bool = False) -> None:
         """
-        :param caches: whether it keeps images as volumes
+        :param caches: whether the backend has an image cache
         """
         self.baton = baton
         self.faults = trouble
@@ -58,21 +59,21 @@ class Storage:
         self.target = fake_target.FakeTarget(self.settings)
         self.acts = 0
         self.lied: set[str] = set()
-        """Of which volumes something was said that is not so."""
+        """Volumes about which the backend has reported a wrong outcome."""
         self.foreign: set[str] = set()
-        """Names of what lies there by right and belongs to nobody, or did once."""
+        """Names of resources that may exist on the backend without a row in the database."""
         self.brought_gb = 0
-        """How much of that somebody has ever asked for."""
+        """Total size of the resources that were ever requested to be managed."""
         self.overtaken = overtaken.Overtaken(baton)
 
     def loaded(self, touch: Callable[[str], None]) -> loading.Backend:
-        """As one process has it."""
+        """Return the backend as one process sees it."""
         return loading.Backend(self.settings.name, self.settings,
                                self._reached(base.VolumeStore, self.store, touch),
                                self._reached(base.ExportTarget, self.target, touch))
 
     def tamper(self, chance: random.Random) -> str:
-        """Change the target by hand; returns what was done."""
+        """Change the target behind the back of the service, and return the kind of change."""
         grants = [grant for export in self.target.exports() for grant in export.grants]
         kind = chance.choice(('forget all', 'revoke', 'grant', 'turn'))
         if kind == 'forget all' or not grants:
@@ -95,7 +96,7 @@ class Storage:
 
     def _reached(self, contract: type[abc.ABC], driver: object,
                  touch: Callable[[str], None]) -> Any:
-        """The same driver, seen from a process."""
+        """Return the driver as one process sees it, with faults."""
         public = {name for name in vars(contract) if not name.startswith('_')}
         verbs = {name for name in public if callable(vars(contract)[name])}
         facts = {name: getattr(driver, name) for name in public - verbs}
@@ -113,7 +114,7 @@ class Storage:
             touch('backend')
             found = act(*arguments)
             if verb == 'exports' and found and happens('lies', verb):
-                # Of a volume that it does not list, everything seems to be missing.
+                # For a volume that is not listed, all grants seem to be missing.
                 return found[1:]
             return found
 
@@ -125,30 +126,31 @@ class Storage:
             touch('backend')
             if happens('slow', verb):
                 self.baton.wait(self.faults.seconds(self.faults.rates.slow_seconds))
-            # To repeat what was done without an answer is a success, as drivers promise.
+            # Drivers promise that an extend to the current size succeeds, since the earlier
+            # extend may have got no answer.
             if happens('refused', verb) and not (
                     verb == 'extend'
                     and self.store.sizes().get(arguments[0].name) == arguments[1]):
                 raise errors.BackendRefused(reason=f'{verb} is refused')
             if happens('uncertain_before', verb):
-                raise errors.BackendUncertain(reason=f'{verb} was not begun')
+                raise errors.BackendUncertain(reason=f'{verb} was not started')
             result = act(*arguments)
             self.acts += 1
             done()
             touch('backend')
             if happens('lies', verb):
                 self.lied.add(_volume_of(arguments[verb in _SECOND]))
-                raise errors.BackendRefused(reason=f'{verb} is refused, it says')
+                raise errors.BackendRefused(reason=f'{verb} is reported as refused')
             if happens('uncertain_after', verb):
                 raise errors.BackendUncertain(reason=f'{verb} gave no answer')
             if happens('unforeseen', verb):
-                raise OSError(f'{verb} fell over')
+                raise OSError(f'{verb} failed unexpectedly')
             return result
         return change if verb in _FULLY_FAULTY else look
 
 
 def _volume_of(argument: Any) -> str:
-    """Which volume an act is about, by its first argument."""
+    """Return the ID of the volume or snapshot that an argument of a driver names."""
     if isinstance(argument, str):
         return argument
     return str(getattr(argument, 'volume_id', None) or argument.id)

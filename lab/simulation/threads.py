@@ -1,4 +1,4 @@
-"""What a process waits by, owned by the baton: its clock, its threads, its locks."""
+"""Clock, threads and locks of a simulated process, whose waits are scheduled by the baton."""
 import datetime
 import threading
 from collections import deque
@@ -18,31 +18,34 @@ _LOOK_SECONDS = 1.0
 
 
 class VirtualClock(clock.Clock):
-    """The time of one process. Its wall clock may be wrong by so many seconds."""
+    """Clock of one process. Its wall clock may be wrong by a constant offset in seconds."""
 
     def __init__(self, baton: batons.Baton, wrong_by: float = 0) -> None:
         self._baton = baton
         self._wrong_by = datetime.timedelta(seconds=wrong_by)
 
     def utcnow(self) -> datetime.datetime:
-        """What this host takes for the time."""
+        """Return the time as the wall clock of this host shows it."""
         return START + datetime.timedelta(seconds=self._baton.now) + self._wrong_by
 
     def monotonic(self) -> float:
-        """Seconds since the simulation began."""
+        """Return the seconds since the start of the simulation."""
         return self._baton.now
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Let others run until the event is set, or the time is over."""
+        """Wait until the event is set or the time is over, and return True if the event is set."""
         end = self._baton.now + seconds
         while not event.is_set() and self._baton.now < end:
-            # Setting a plain event wakes no thread here.
+            # Setting a `threading.Event` does not wake a simulated thread, so poll.
             self._baton.wait(min(end - self._baton.now, _LOOK_SECONDS))
         return event.is_set()
 
 
 class Lock:
-    """For one at a time; waiting threads are woken in order, and another may come first."""
+    """Mutual exclusion of simulated threads.
+
+    Waiting threads are woken in order, but another thread may acquire the lock first.
+    """
 
     def __init__(self, baton: batons.Baton) -> None:
         self._baton = baton
@@ -66,9 +69,9 @@ class Lock:
 
 
 class Condition:
-    """As far as the service uses one: `wait_for` and `notify_all`, within its lock.
+    """Stand-in for `threading.Condition`, with the methods that the service uses.
 
-    The lock itself is nothing: the thread with the baton is alone.
+    Entering it acquires no lock, because only the thread with the baton runs.
     """
 
     def __init__(self, baton: batons.Baton) -> None:
@@ -83,20 +86,18 @@ class Condition:
         pass
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Return as soon as it is so."""
         while not condition():
             self._waiting.append(self._baton.current)
             self._baton.wait()
 
     def notify_all(self) -> None:
-        """Let everybody look again."""
         for task in self._waiting:
             self._baton.wake(task)
         self._waiting.clear()
 
 
 class Thread:
-    """As far as the service uses one."""
+    """Stand-in for `threading.Thread`, with the methods that the service uses."""
 
     def __init__(self, process: batons.Process, name: str, act: Callable[[], None]) -> None:
         self._process = process
@@ -106,15 +107,12 @@ class Thread:
         self._joining: list[batons.Task] = []
 
     def start(self) -> None:
-        """Run when it gets the baton."""
         self._task = self._process.baton.spawn(self._process, self._name, self._run)
 
     def is_alive(self) -> bool:
-        """Whether it has begun and not ended."""
         return self._task is not None and self._task in self._process.tasks
 
     def join(self) -> None:
-        """Return when it has ended."""
         baton = self._process.baton
         if self._task is baton.current:
             return
@@ -126,7 +124,7 @@ class Thread:
 
 
 class Executor(futures.Executor):
-    """So many tasks at once at most."""
+    """Executor that runs at most ``most`` tasks at a time."""
 
     def __init__(self, process: batons.Process, name: str, most: int) -> None:
         self._process = process
@@ -137,7 +135,6 @@ class Executor(futures.Executor):
 
     def submit(self, act: Callable[..., Any], /, *arguments: Any,
                **more: Any) -> 'Outcome':
-        """Do it as soon as a thread is free."""
         made = Outcome(self._process.baton)
 
         def work() -> None:
@@ -153,7 +150,6 @@ class Executor(futures.Executor):
         return made
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Begin nothing more, and wait for what has begun."""
         if cancel_futures:
             self._kept.clear()
         while wait and (self._busy or self._kept):
@@ -166,7 +162,7 @@ class Executor(futures.Executor):
 
 
 class Outcome(futures.Future[Any]):
-    """A future that is waited for by the baton."""
+    """Future whose waiting threads are scheduled by the baton."""
 
     def __init__(self, baton: batons.Baton) -> None:
         super().__init__()
@@ -175,7 +171,6 @@ class Outcome(futures.Future[Any]):
         self.add_done_callback(self._tell)
 
     def result(self, timeout: float | None = None) -> Any:
-        """What came of it."""
         while not self.done():
             self._asking.append(self._baton.current)
             self._baton.wait()
@@ -187,25 +182,22 @@ class Outcome(futures.Future[Any]):
 
 
 class Threads(threads.Threads):
-    """What the wiring hands down in a simulated process."""
+    """Factory of threads, executors and locks that the wiring gives to a simulated process."""
 
     def __init__(self, process: batons.Process) -> None:
         self._process = process
 
     def begin(self, name: str, act: Callable[[], None]) -> Any:
-        """A thread that does not run yet."""
+        """Return a thread that is not started yet."""
         return Thread(self._process, name, act)
 
     def executor(self, name: str, most: int,
                  into: readings.Readings | None = None,
                  background: bool = False) -> futures.Executor:
-        """So many at once at most."""
         return Executor(self._process, name, most)
 
     def lock(self) -> Any:
-        """For one at a time."""
         return Lock(self._process.baton)
 
     def condition(self) -> Any:
-        """To wait until something has changed."""
         return Condition(self._process.baton)

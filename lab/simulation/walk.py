@@ -1,8 +1,8 @@
-"""A walk over all failpoints: each process dies at each place that it passes, in each operation.
+"""Walk over all failpoints: each process dies at each place that it passes, in each operation.
 
-After each death nothing is violated and nobody is at work, no host that stays was interrupted,
-every request has ended with an answer unless it was the API that died, and a client can remove all
-that is left.
+After each death, nothing is violated and no work is under way. No steady host was interrupted.
+Every request has ended with an answer, unless the API died. A client can delete all remaining
+resources.
 """
 import functools
 import os
@@ -34,7 +34,7 @@ from lab.simulation.nouns import services as services_played
 
 IN_CLUSTER = ('create', 'attach', 'connect', 'detach', 'force-detach', 'delete', 'fallen over',
               'idle', 'snapshot', 'cascade')
-"""The operations in which it matters whether the process that died comes back."""
+"""Operations in which a cluster recovers differently from a volume manager that restarts."""
 MANAGERS = ('volume-1', 'volume-2')
 STEADY = ('steady-1', 'steady-2')
 _TIMEOUT_SECONDS = 300.0
@@ -45,7 +45,10 @@ _ONCE = (operations.MANAGE, operations.CONSUMER)
 
 
 class Place(NamedTuple):
-    """Where somebody dies: an operation, or `operations.START` or `operations.STOP`."""
+    """Place at which a process dies.
+
+    ``operation`` is the name of an operation, or `operations.START` or `operations.STOP`.
+    """
 
     operation: str
     process: str
@@ -56,13 +59,16 @@ class Place(NamedTuple):
 
 
 class _Api:
-    """The API as `recording.Client` asks it."""
+    """API of the cloud, as `recording.Client` calls it."""
 
     def __init__(self, cloud: clouds.Cloud) -> None:
         self._cloud = cloud
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and answer; OSError: it was cut."""
+        """Send a request, and return its status and answer.
+
+        :raises OSError: if the connection was cut
+        """
         answer = self._cloud.api.ask(method, path, body)
         if not answer.status:
             raise ConnectionResetError('cut')
@@ -70,14 +76,14 @@ class _Api:
 
 
 class _Switch:
-    """What one process shall do where, as ``PLACE=ACTION``."""
+    """Faults of one process at places, as ``PLACE=ACTION``."""
 
     def __init__(self, walk: 'Walk', name: str) -> None:
         self._walk = walk
         self._name = name
 
     def set(self, *texts: str) -> None:
-        """These, and nothing else."""
+        """Replace the faults of the process."""
         cloud, name = self._walk.cloud, self._name
         if name == operations.MANAGER:
             name = self._walk.manager
@@ -98,13 +104,13 @@ _ERRORS: dict[str, Callable[[str], Exception]] = {
 
 
 class Walk:
-    """One cloud, and what operations know of it."""
+    """One cloud, with the interface that operations use."""
 
     SCHEDULER_HOST = 'control-1'
 
     def __init__(self, clustered: bool = False, seed: int = 1) -> None:
         """
-        :param clustered: a process that dies does not come back: the other member goes on
+        :param clustered: a volume manager that dies is not restarted; the other member takes over
         """
         self.clustered = clustered
         self.cloud = clouds.Cloud(seed, clustered=clustered, beside=not clustered,
@@ -124,7 +130,7 @@ class Walk:
         self.cloud.world.rows.sealer = self.cloud.database.sealer = sealer
 
     def play(self, act: Callable[['Walk'], object]) -> None:
-        """Run it, in a cloud in which two hosts use a volume all the time."""
+        """Play a story in a cloud in which two steady hosts use volumes all the time."""
         def story() -> None:
             self._prepare()
             act(self)
@@ -150,19 +156,19 @@ class Walk:
 
     def _grants(self, volume_id: str,
                 ) -> Iterator[tuple[fake_target.FakeTarget, connection.ActualGrant]]:
-        """With the target that has each."""
+        """Yield the grants of a volume, each with its target."""
         return ((kept.target, grant) for kept in self.cloud.deployed.storages.values()
                 for export in kept.target.exports() for grant in export.grants
                 if grant.volume_id == volume_id)
 
     def interrupted(self) -> list[str]:
-        """The hosts that stay, and whose sessions have ended."""
+        """Return the initiators of steady hosts whose sessions have ended."""
         return [initiator for volume, initiator in self._steady if not any(
             grant.sessions for _, grant in self._grants(volume)
             if grant.initiator == initiator)]
 
     def wait_for(self, condition: Callable[[], Any]) -> Any:
-        """What it says in the end."""
+        """Wait until the condition is true, and return its last value."""
         baton = self.cloud.baton
         end = baton.now + _TIMEOUT_SECONDS
         while not (found := condition()) and baton.now < end:
@@ -171,34 +177,35 @@ class Walk:
 
     @property
     def manager(self) -> str:
-        """The volume manager that serves, or shall serve next."""
+        """Name of the volume manager that serves, or is to serve next."""
         return next(name for name in MANAGERS if name not in self._down)
 
     def kill(self, name: str) -> None:
-        """As operations ask for it."""
         self.cloud.kill(name)
 
     def begin(self, name: str) -> None:
-        """As operations ask for it."""
         self.cloud.start(name)
 
     def wait_ready(self, which: list[str]) -> None:
-        """Until they serve."""
+        """Wait until the processes serve."""
         self.cloud.until(lambda: all(self.cloud.parts[name].serving is not None
                                      for name in which))
 
     def served(self, manager: str) -> str:
-        """The address of the backend."""
+        """Return the address of the backend."""
         return self.cloud.deployed.address
 
     def forget_service(self, host: str, cluster: str | None = None) -> None:
-        """A volume service that has not been heard of for long."""
+        """Register a volume service that has sent no heartbeat for a long time."""
         services.register(self.cloud.database, binaries.VOLUME, host, make.ZONE, 'long ago',
                           cluster=cluster)
         self.cloud.baton.wait(services_played.DOWN_SECONDS + 1)
 
     def run(self, name: str, *arguments: str) -> int | None:
-        """Run a process to its end; its exit status, negative if it was killed, None: no end."""
+        """Run a process to its end.
+
+        :returns: its exit status; negative if it was killed, None if it did not end in time
+        """
         process = batons.Process(self.cloud.baton, name)
         ended: list[int] = []
 
@@ -219,7 +226,7 @@ class Walk:
         return status
 
     def database(self, process: batons.Process) -> storage_db.Database:
-        """As a process sees it that is run once."""
+        """Return the database as a process sees it that runs a single command."""
         def touch(kind: str) -> None:
             process.check()
             self.cloud.baton.step()
@@ -227,15 +234,15 @@ class Walk:
                                       clock=threads.VirtualClock(self.cloud.baton))
 
     def serving(self) -> list[str]:
-        """The processes that ought to serve now."""
+        """Return the names of the processes that should serve now."""
         return [name for name in self.cloud.parts if name not in self._down]
 
     def is_clean(self) -> bool:
-        """Nothing is violated, and nobody has anything left to do."""
+        """Return True if nothing is violated and no work is under way."""
         return self.cloud.is_well(self.serving())
 
     def passes(self, operation: operations.Operation) -> dict[str, dict[str, None]]:
-        """The places that it comes by, by process."""
+        """Perform an operation, and return the places that it passes, by process."""
         made = operation.prepare(self.client)
         assert self.wait_for(self.is_clean), self._why_not()
         for places in self.cloud.passed.values():
@@ -252,7 +259,7 @@ class Walk:
         return passed
 
     def passes_in_an_instance(self, process: str) -> dict[str, dict[str, None]]:
-        """The places that it comes by when it is stopped, and when it begins."""
+        """Restart a process, and return the places that it passes while it stops and starts."""
         passed = self.cloud.passed[process]
         found = {}
         passed.clear()
@@ -265,14 +272,14 @@ class Walk:
         return found
 
     def stop(self, process: str) -> None:
-        """In order."""
+        """Stop a process in order. An API is killed instead."""
         if process.startswith('api'):
             self.cloud.kill(process)
         else:
             self.cloud.stop(process)
 
     def die(self, where: Place) -> None:
-        """Let it die there, and look."""
+        """Let a process die at a place, and check the cloud."""
         self.client.forget()
         victim = self.manager if where.process in MANAGERS else where.process
         if where.operation == operations.START:
@@ -288,7 +295,10 @@ class Walk:
         self._in_order(where, victim)
 
     def stand_still(self, where: Place, seconds: float, dies: bool = False) -> None:
-        """Let a process stand still there for so long, then go on or die, and look."""
+        """Pause a process at a place for some time, and check the cloud.
+
+        :param dies: kill and restart the process after the pause, instead of resuming it
+        """
         operation = nouns.named(where.operation)
         made = operation.prepare(self.client)
         assert self.wait_for(self.is_clean), f'{where}: {self._why_not()}'
@@ -324,7 +334,7 @@ class Walk:
         operation.undo(self.client)
 
     def _replace(self, victim: str) -> None:
-        """Begin the one that died again; in a cluster, its fellow goes on instead."""
+        """Restart the process that died. In a cluster, start the other volume manager instead."""
         if self.clustered and victim in MANAGERS:
             [fellow] = set(MANAGERS) - {victim}
             self._down = {victim}
@@ -343,7 +353,7 @@ class Walk:
     def _in_order(self, where: Place, victim: str) -> None:
         assert self.wait_for(self.is_clean), f'{where}: {self._why_not()}'
         self.wait_ready(self.serving())
-        assert not self.interrupted(), f'{where}: {self.interrupted()} cut'
+        assert not self.interrupted(), f'{where}: {self.interrupted()} interrupted'
         assert not self.client.unanswered(), f'{where}: {self.client.unanswered()}'
         if victim != operations.API:
             cut = [one for one in self.client.ended if one.status is None]
@@ -366,8 +376,11 @@ def _now(cloud: clouds.Cloud) -> clock.Clock:
 
 @functools.cache
 def places(clustered: bool = False) -> tuple[Place, ...]:
-    """All that there is to die at, each in the first operation that comes by; in those that the
-    promises are about, and those that come by nothing new, all. In a cluster only its member dies.
+    """Return all places to die at.
+
+    A core operation contributes all places that it passes, as does an operation that passes no new
+    place. Any other operation contributes the places that no earlier operation passes. In a
+    cluster, only the volume manager dies.
     """
     found: list[Place] = []
     Walk(clustered).play(lambda walk: found.extend(_found(walk)))
