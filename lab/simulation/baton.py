@@ -167,7 +167,7 @@ class Baton:
             raise Killed
         if task.process.held is not None:
             if task.depth:
-                raise AssertionError(f'{task.name} cannot stand still in a transaction')
+                raise AssertionError(f'{task.name} cannot be paused in a transaction')
             self.ready(task)
             self._switch(task)
         elif not task.depth and self.chance.random() >= _STAYS:
@@ -222,7 +222,7 @@ class Baton:
                 number = self.chance.randrange(len(ready))
                 ready[number], ready[-1] = ready[-1], ready[number]
                 return ready.pop()
-            self._failure = Stuck(f'at {self.now:.3f} s nobody can go on')
+            self._failure = Stuck(f'no thread can run at {self.now:.3f} s')
         return self._main
 
     def _begin(self) -> threading.Lock:

@@ -142,12 +142,12 @@ class Cloud(scene.Scene):
         assert not self.wrong, '\n'.join(self.wrong)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, then check what must always hold."""
+        """Wait for some virtual seconds, then check what must always hold."""
         self.baton.wait(seconds)
         self.check(settled=False)
 
     def until(self, condition: Callable[[], Any], what: str = 'it is so') -> Any:
-        """Let time pass until the condition is true, and return its value.
+        """Wait until the condition is true, and return its value.
 
         :raises AssertionError: if the condition does not become true in time
         """

@@ -126,7 +126,7 @@ class World:
 
 
 class Part:
-    """One process of the deployment, with all its instances.
+    """Process of the deployment, with all its successive instances.
 
     :ivar serving: what the current instance serves with; None if it is down or starting
     :ivar base: the dependencies of the current or the last instance

@@ -92,7 +92,7 @@ def manage(*arguments: str) -> Callable[[recording.Client], tuple[str, ...]]:
 
 @contextlib.contextmanager
 def hindered(client, operation, *armed):
-    """Make processes fail as the operation requires, while the context lasts.
+    """Inject the faults of an operation into processes, while the context lasts.
 
     :param armed: additional faults, each a process and PLACE=ACTION
     """

@@ -1,4 +1,4 @@
-"""One simulation: a deployment, its clients and faults, and a check after each operation.
+"""Simulation of a deployment with clients and faults, checked after each operation.
 
 A simulation consists of rounds. In each round, a number of operations runs under faults. In the
 peace that follows, all processes are started, faults are switched off and time passes. Then

@@ -75,7 +75,6 @@ class Scene(clients.Judge):
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[storage_db.Database]:
-        """As its ancestor's."""
         with self.faults.off():
             yield self.database
 

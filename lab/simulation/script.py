@@ -27,7 +27,7 @@ class Script(faults.Faults):
         self._takes = 0.0
 
     def plan(self, name: str, of: str, times: int = 1, seconds: float = 0.0) -> None:
-        """Make a fault happen the next times that it can.
+        """Plan a fault that happens the next times that it can.
 
         :param name: the name of the fault in `faults.Rates`
         :param of: what the fault concerns: a method of the bus, or a verb of a backend
@@ -98,15 +98,15 @@ class Backend:
         self._script = script
 
     def refuse(self, verb: str, times: int = 1) -> None:
-        """Make the backend refuse the operation and do nothing."""
+        """Plan refusals, after which nothing has changed."""
         self._script.plan('refused', verb, times)
 
     def lose(self, verb: str, times: int = 1) -> None:
-        """Make the backend do nothing and give no answer."""
+        """Plan operations that do nothing and get no answer."""
         self._script.plan('uncertain_before', verb, times)
 
     def lose_answer(self, verb: str, times: int = 1) -> None:
-        """Make the backend perform the operation and give no answer."""
+        """Plan operations that are performed and get no answer."""
         self._script.plan('uncertain_after', verb, times)
 
     def delay(self, verb: str, seconds: float, times: int = 1) -> None:

@@ -104,7 +104,7 @@ _ERRORS: dict[str, Callable[[str], Exception]] = {
 
 
 class Walk:
-    """One cloud, with the interface that operations use."""
+    """Cloud with the interface that operations use."""
 
     SCHEDULER_HOST = 'control-1'
 
@@ -279,7 +279,7 @@ class Walk:
             self.cloud.stop(process)
 
     def die(self, where: Place) -> None:
-        """Let a process die at a place, and check the cloud."""
+        """Kill a process at a place, and check the cloud."""
         self.client.forget()
         victim = self.manager if where.process in MANAGERS else where.process
         if where.operation == operations.START:

@@ -1,6 +1,4 @@
-"""The nouns that are played, one module each. A new one is registered by a line here, and nowhere
-else.
-"""
+"""Nouns of the simulation, one module each. A new noun is registered in this file only."""
 from lab.simulation.nouns import attachments
 from lab.simulation.nouns import copies
 from lab.simulation.nouns import extending
@@ -18,7 +16,7 @@ from lab.simulation.nouns import types
 from lab.simulation.nouns import volumes
 
 NOUNS = (
-    # In this order they are removed: what is made of a volume goes before it.
+    # Resources are deleted in this order: those made of a volume precede the volume.
     attachments.NOUN,
     legacy.NOUN,
     transfers.NOUN,
@@ -38,17 +36,17 @@ NOUNS = (
 
 OPERATIONS = tuple(sorted((one for noun in NOUNS for one in noun.operations),
                           key=lambda one: not one.core))
-"""In the order in which a place is given to the first that passes it."""
+"""All operations, core operations first. A place belongs to the first operation that passes it."""
 IN_PROCESSES = tuple(one for one in OPERATIONS if not any(
     one in noun.operations for noun in NOUNS if noun.in_memory))
-"""Those that are walked with processes of their own, too."""
+"""Operations that are also walked with real processes."""
 COMMANDS = {words: body for noun in NOUNS for words, body in noun.commands.items()}
-"""What a command does on a database that is open, by its words."""
+"""Function of each command on an open database, by command words."""
 AT_WORK = tuple(count for noun in NOUNS for count in noun.at_work)
-"""Statements that count what is under way."""
+"""SQL statements that count the work under way."""
 
 
 def named(name):
-    """One of the operations."""
+    """Return the operation of the given name."""
     [found] = [one for one in OPERATIONS if one.name == name]
     return found

@@ -1,4 +1,4 @@
-"""Attachments as clients play them."""
+"""Attachments in the simulation."""
 import functools
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from lab.simulation import recording
 from lab.simulation.nouns import volumes
 
 SERVERS = 6
-# How likely a client asks about what another one has just asked about.
+# Probability that a request concerns the same attachment as the previous one.
 _SAME = 0.35
-# An administrator has said of a volume that was never made that it is available.
+# Statuses because of which a shared volume must not refuse a further host.
 _IN_USE = ('available', 'reserved', 'attaching', 'in-use', 'detaching')
 _STATES = {'PUT': 'connected', 'POST': 'attached', 'DELETE': None}
 
 
 class Attachments(clients.Played):
-    """What clients know of them.
+    """Attachments that clients know.
 
-    :ivar known: those that somebody has seen, with their volumes
-    :ivar last: the one that somebody has asked about last: others ask about it, too
+    :ivar known: volume of each known attachment
+    :ivar last: attachment of the last request, which further requests prefer
     """
 
     def __init__(self, consumers: clients.Consumers) -> None:
@@ -36,30 +36,28 @@ class Attachments(clients.Played):
 
     @functools.cached_property
     def promised(self) -> promises.Promises:
-        """What they were answered."""
+        """Answers about attachments that clients got."""
         return promises.Promises(self.volumes.endings, self.volumes.ending)
 
     @property
     def volumes(self) -> volumes.Volumes:
-        """What they are of."""
         return self._all.of(volumes.Volumes)
 
     def volume_of(self, name: str, body: Any) -> str | None:
-        """Of one that is known, or is to be made."""
+        """Return the volume of a known or requested attachment."""
         return self.known.get(name) or (body.get('attachment') or {}).get('volume_uuid')
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """What clients were answered, and the quota."""
+        """Yield the broken promises, and the exceeded quotas."""
         yield from self.promised.broken(facts)
         yield from promises.too_many(facts, self._all.deployed.quota)
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """Those that nobody has asked for."""
+        """Yield the attachments that no client asked for."""
         yield from self.promised.unknown(facts)
 
     def asked(self, method: str, path: str, body: Any, headers: Mapping[str, str],
               ) -> clients.Answer | None:
-        """In a scenario."""
         parts = path.strip('/').split('/')
         if path == '/attachments' and method == 'POST':
             return self._made(body, headers)
@@ -86,31 +84,33 @@ class Attachments(clients.Played):
         return answer
 
     def any(self) -> str | None:
-        """One of them, if there is any."""
+        """Return a random attachment, or None if there are none."""
         if self.last not in self.known or self._chance.random() >= _SAME:
             self.last = self._chance.choice(list(self.known)) if self.known else None
         return self.last
 
     def host(self) -> str:
-        """One of those that attach."""
+        """Return a random host."""
         return self._chance.choice(clients.HOSTS)
 
     def server(self) -> str:
-        """The same."""
+        """Return the ID of a random server."""
         return clients.server(self._chance.randrange(SERVERS))
 
     def mode(self) -> dict[str, str]:
-        """As a request may say it."""
+        """Return a random access mode for the body of a request."""
         mode = self._chance.choice((None, 'rw', 'ro'))
         return {} if mode is None else {'mode': mode}
 
     def changing(self, method: str, path: str, body: Any, attachment_id: str,
                  into: str | None) -> clients.Answer:
-        """A request that changes an attachment. What is answered as done is done, and what has
-        failed for good has changed nothing: that is looked at where nobody else is at work on the
-        volume.
+        """Send a request that changes an attachment, and check its effect.
 
-        :param into: the state that it leads to; None: it is gone
+        A successful request must have the expected effect. A request that failed definitely must
+        have changed nothing. The effect is checked only if no other request concerns the volume
+        meanwhile.
+
+        :param into: expected state of the attachment afterwards; None if it is to be gone
         """
         volume_id = self.known[attachment_id]
         self.promised.use(attachment_id)
@@ -121,19 +121,19 @@ class Attachments(clients.Played):
                 or self._all.at_work[volume_id]
                 or not (answer.final or 200 <= answer.status < 300)):
             return answer
-        said, after = f'{method} {path} is answered {answer.status}', self._held(volume_id)
+        said, after = f'{method} {path} returned {answer.status}', self._held(volume_id)
         if answer.final:
             if after is None:
-                self._all.judge.violated(f'P9 failed_is_failed: {said}, and goes on')
+                self._all.judge.violated(f'P9 failed_is_failed: {said}, but its work continues')
             for moved in promises.moved(before, after or before):
-                self._all.judge.violated(f'P9 failed_is_failed: {said}, and {moved}')
+                self._all.judge.violated(f'P9 failed_is_failed: {said}, but {moved}')
         elif after is None or into != (
                 after[attachment_id][0] if attachment_id in after else None):
-            self._all.judge.violated(f'P6 done_is_done: {said}, and there is {after}')
+            self._all.judge.violated(f'P6 done_is_done: {said}, but there is {after}')
         return answer
 
     def _held(self, volume_id: str) -> promises.Held | None:
-        """The attachments of a volume as they are; None: somebody is at work on one."""
+        """Return the attachments of a volume; None if work on one of them is under way."""
         with self._all.judge.looking() as database:
             found = attachment_queries.of_volume(database, volume_id, with_legacy=True)
         if any(row.state in attachment_lifecycle.TRANSITIONAL for row in found):
@@ -162,8 +162,8 @@ class Attachments(clients.Played):
         elif (answer.status == 400 and known.kinds.get(volume_id) == clients.MULTIATTACH
                 and changes == known.changes[volume_id] and not changes % 2
                 and any(f'current status is {word}.' in str(answer.body) for word in _IN_USE)):
-            # A host that joins a shared volume, or leaves it, keeps no other out.
-            self._all.judge.violated(f'P1 volume {volume_id} is shared, and refuses: '
+            # The status of a shared volume must not keep further hosts out.
+            self._all.judge.violated(f'P1 the shared volume {volume_id} refuses a host: '
                                      f'{answer.body}')
         if lost:
             self.promised.forsake(volume_id, server_id)
@@ -172,15 +172,15 @@ class Attachments(clients.Played):
         made, volume_id = answer.body['attachment'], wanted['volume_uuid']
         self.known[made['id']] = volume_id
         self.promised.answered(made['id'], volume_id, made['attach_mode'], endings)
-        # Of a plain volume a second one has the mode of the first.
+        # A second attachment of a plain volume gets the mode of the first.
         if (wanted.get('mode') == promises.READ_ONLY != made['attach_mode']
                 and self.volumes.kinds.get(volume_id) in (clients.MULTIATTACH,
                                                           clients.SINGLE_WRITER)):
             self._widened(made['id'], answer)
 
     def _widened(self, attachment_id: str, answer: clients.Answer) -> None:
-        self._all.judge.violated(f'P5 read_only_stays: attachment {attachment_id} asked to be ro, '
-                                 f'and is answered {answer.body}')
+        self._all.judge.violated(f'P5 read_only_stays: ro was requested for attachment '
+                                 f'{attachment_id}, but the answer is {answer.body}')
 
     def _update(self) -> None:
         attachment_id = self.any()
@@ -276,19 +276,19 @@ def _read_only(client, _):
 
 
 def _writer_and_reader(client):
-    """One host that reads by one attachment and writes by another."""
+    """Attach a host twice, once to read and once to write."""
     client.attach(client.shared, mode='ro')
     return client.attach(client.shared, mode='rw')
 
 
 def _consumer(client):
-    """A consumer as Nova would be one: it attaches, looks and detaches."""
+    """Return the arguments of a consumer that attaches, reads and detaches as Nova does."""
     return (operations.CONSUMER, operations.PROJECT, operations.USER, client.shared,
             recording.instance(recording.GUEST))
 
 
 def _consume(walk, process, *arguments):
-    """As `blockattach.tests.functional.consumer` does."""
+    """Send the requests of `blockattach.tests.functional.consumer`."""
     _, _, volume_id, instance = arguments
     bus = walk.cloud.parts[operations.CONTROL].bus_of(process)
     client = attachments.AttachmentsClient(bus)
@@ -343,13 +343,12 @@ NOUN = operations.Noun(
     left=_left,
     commands={(operations.CONSUMER,): _consume},
     at_work=('SELECT COUNT(*) FROM attachments WHERE owner IS NOT NULL OR deadline IS NOT NULL',),
-    # Passed only where no earlier instance has a lease, once a day, by no attach, or at an end in
-    # order.
     passed=('db.attachments.', 'db.leases.', 'db.detaches.'),
+    # These are passed only if an announced detach expires, once a day, or by a stop in order.
     rare=('db.detaches._lapse.', 'db.leases.forget.', 'db.leases.leave.'),
     unreached={
         'db.leases.forget.*': 'once a day: tests/db/test_leases.py',
-        'db.detaches._lapse.*': 'no announced detach lapses here, where no time-out is set: '
+        'db.detaches._lapse.*': 'no announced detach expires here, because no timeout is set: '
                                 'tests/db/test_legacy.py, tests/api/test_abandoned.py',
     },
 )

@@ -1,5 +1,6 @@
-"""Volumes that are made of others, as clients play them: each has the bytes of its source, and
-that stays until it has them.
+"""Clones of volumes in the simulation.
+
+A clone has the bytes of its source. The source exists until the clone is complete.
 """
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +11,12 @@ from lab.simulation import operations
 from lab.simulation.nouns import volumes
 
 _MOST = 3
-# How likely one is to be larger than its source.
+# Probability that the request for a clone gives a size, which is larger in most cases.
 _LARGER = 0.3
 
 
 class Copies(clients.Played):
-    """What clients know of them."""
+    """Sources of the volumes that clients have cloned."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
@@ -26,11 +27,11 @@ class Copies(clients.Played):
         return self._all.of(volumes.Volumes)
 
     def rewritten(self, volume_id: str) -> None:
-        """It has the bytes of its source no more."""
+        """Forget the source of a volume that gets other contents."""
         self._sources.pop(volume_id, None)
 
     def volume_of(self, name: str, body: Any) -> str | None:
-        """Of a copy that is asked for, what it is made of."""
+        """Return the source of a requested clone."""
         return (body.get('volume') or {}).get('source_volid')
 
     def _clone(self) -> None:
@@ -44,12 +45,12 @@ class Copies(clients.Played):
         if answer.status == 202:
             made = answer.body['volume']
             if made['source_volid'] != source:
-                self._all.judge.violated(f'P6 sources_are_shown: {made["id"]} was asked for of '
-                                         f'{source}, and is of {made["source_volid"]}')
+                self._all.judge.violated(f'P6 sources_are_shown: {made["id"]} was requested from '
+                                         f'{source}, but shows {made["source_volid"]}')
             self._sources[made['id']] = source
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What there is has the bytes of its source."""
+        """Yield the clones that do not have the bytes of their source."""
         there = {volume.id: volume for volume in facts.volumes if volume.own_status == 'available'}
         self._sources = {name: source for name, source in self._sources.items() if name in there}
         for address, kept in self._all.deployed.storages.items():
@@ -57,7 +58,7 @@ class Copies(clients.Played):
             for name, source in self._sources.items():
                 if there[name].host == address and name not in kept.lied and \
                         origins.get(f'volume-{name}') != f'volume-{source}':
-                    yield f'P4 copies_are_whole: volume {name} has not the bytes of {source}'
+                    yield f'P4 copies_are_whole: volume {name} lacks the bytes of {source}'
 
     OPERATIONS = {'clone': (_clone, 8)}
 
@@ -67,7 +68,10 @@ def _copy(client, source):
 
 
 def _copy_twice(client, source):
-    """One of them of what is being made itself, which is refused; the source goes meanwhile."""
+    """Clone a volume, and delete it meanwhile.
+
+    A clone of the clone is requested too early, and is refused.
+    """
     status, answer = client.ask('POST', '/volumes', {'volume': {'source_volid': source}})
     if status == 202:
         client.ask('POST', '/volumes', {'volume': {'source_volid': answer['volume']['id']}})

@@ -1,5 +1,7 @@
-"""Volumes that become larger, as clients play them: what was accepted is done, or the user reads
-why not; and no volume ever has another size than one that was asked for.
+"""Extension of volumes in the simulation.
+
+An accepted extension is done, or a message tells the user why it failed. A volume never has a size
+that no client requested.
 """
 from collections.abc import Iterator
 
@@ -14,21 +16,21 @@ from lab.simulation.nouns import volumes
 
 _Own = volume_lifecycle.OwnStatus
 _REFUSALS = (messages.EXTEND_NO_POOL.event_id, messages.EXTEND_FAILED.event_id)
-# More than any pool has.
+# GiB added by requests that exceed the capacity of every pool.
 _HUGE = 1000
 
 
 class Extending(clients.Played):
-    """What clients know of sizes."""
+    """Sizes of volumes that clients have requested and seen."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._sizes: dict[str, int] = {}
-        """Of each volume, as it was last seen."""
+        """Last seen size of each volume."""
         self._asked: dict[str, set[int]] = {}
-        """Sizes that were asked for and not refused at once."""
+        """All sizes that were requested for each volume."""
         self._accepted: dict[str, int] = {}
-        """Sizes that were accepted last, since all was at peace."""
+        """Last accepted size of each volume since the last peace."""
         self._lied: set[str] = set()
 
     def _extend(self) -> None:
@@ -45,22 +47,22 @@ class Extending(clients.Played):
             self._accepted[volume_id] = size
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """A volume keeps its size, or has one that was asked for."""
+        """Yield the volumes whose new size no client requested."""
         for volume in facts.volumes:
             before = self._sizes.setdefault(volume.id, volume.size_gb)
             if volume.size_gb == before:
                 continue
             if not before:
-                # It was managed, and nobody had looked yet.
+                # The size of a managed volume is 0 until the backend has reported it.
                 self._sizes[volume.id] = volume.size_gb
                 continue
             if volume.size_gb < before or volume.size_gb not in self._asked.get(volume.id, ()):
-                yield (f'P6 sizes_are_asked_for: volume {volume.id} had {before} GiB and has '
+                yield (f'P6 sizes_are_asked_for: volume {volume.id} had {before} GiB and now has '
                        f'{volume.size_gb}')
             self._sizes[volume.id] = volume.size_gb
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What was accepted is done, and on the store; or refused, with a message."""
+        """Yield the extensions that are neither done nor refused with a message."""
         with self._all.judge.looking() as database, database.reader() as connection:
             refused = {row.resource_id for row in connection.execute(models.messages.select())
                        if row.event_id in _REFUSALS}
@@ -72,16 +74,16 @@ class Extending(clients.Played):
                     continue
                 size = stored.get(f'volume-{volume.id}', volume.size_gb)
                 if size != volume.size_gb:
-                    yield (f'P6 sizes_agree: volume {volume.id} has {volume.size_gb} GiB, and '
+                    yield (f'P6 sizes_agree: volume {volume.id} has {volume.size_gb} GiB, but '
                            f'{size} on its store')
         for volume in facts.volumes:
             if volume.own_status == _Own.EXTENDING:
-                yield f'P9 extending_ends: volume {volume.id} is being extended in peace'
+                yield f'P9 extending_ends: volume {volume.id} is still being extended in peace'
             accepted = self._accepted.get(volume.id, 0)
             if volume.size_gb < accepted and volume.id not in refused | self._lied \
                     and volume.own_status not in (_Own.DELETING, _Own.ERROR_DELETING):
-                yield (f'P2 what_is_accepted_is_done: volume {volume.id} was to have {accepted} '
-                       f'GiB, has {volume.size_gb}, and nobody was informed')
+                yield (f'P2 what_is_accepted_is_done: volume {volume.id} has {volume.size_gb} GiB '
+                       f'instead of {accepted}, and no message explains that')
         self._accepted.clear()
 
     OPERATIONS = {'extend': (_extend, 8)}
@@ -120,10 +122,10 @@ NOUN = operations.Noun(
              "SELECT COUNT(*) FROM work WHERE verb = 'notify'"),
     passed=('db.extending.', 'db.volume.extend.', 'backend.store.extend.',
             'backend.target.resize.'),
-    # Where a backend refuses, and where a server uses what is extended.
+    # These are passed if a backend refuses, or if a server uses the extended volume.
     rare=('db.volume.extend.failed.', 'volume.notices.'),
     unreached={
-        'work.volume.notify.*': 'where a manager has died: '
+        'work.volume.notify.*': 'only after the death of a manager: '
                                 'tests/functional/test_extend_faults.py',
     },
     seeds=((12, 400),),

@@ -1,5 +1,7 @@
-"""Cached images as clients meet them: a volume has the bytes that its image had when it was asked
-for, whether it was cloned or not; and what is kept of images is used, within its bounds, or goes.
+"""Image caches in the simulation.
+
+A volume has the bytes that its image had when the volume was requested, cloned from the cache or
+not. A cache stays within its limits, and its unused volumes are deleted.
 """
 import os
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ from lab.simulation.nouns import volumes
 _Own = volume_lifecycle.OwnStatus
 _IMAGES = (images.WHOLE, images.SECOND, images.LARGE)
 _KIND = 'passing-cached'
-# What somebody else may have written there: a volume that moves, by `moving`.
+# Offset at which `moving` writes to each volume.
 _FIRST_PIECE = 0
 _WRITTEN = b'written by an administrator'
 _NO_ROOM_GB = 4
@@ -34,19 +36,19 @@ _FAILED = sa.select(models.messages.c.resource_id, models.messages.c.event_id).w
 
 
 class _Asked(NamedTuple):
-    """A volume that was asked for in the calm: of an image, at a version."""
+    """Volume that was requested in the calm: its image, and the version of the image."""
 
     image_id: str
     version: int
 
 
 class ImageCache(clients.Played):
-    """What is known of the volumes of cached images, and of those that are made of them."""
+    """Volumes of cached images, and the volumes created from these images."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._touched: set[str] = set()
-        """Volumes of cached images that somebody has made use of, or taken the bytes from."""
+        """Volumes of cached images that a client may have changed."""
         self._calm: dict[str, _Asked] = {}
 
     @property
@@ -62,7 +64,7 @@ class ImageCache(clients.Played):
         return list(self._all.deployed.storages.values())
 
     def _create(self) -> None:
-        """Where there are many, another one goes."""
+        """Create a volume from an image. If there are many volumes, delete one instead."""
         if len(self._volumes.kinds) >= volumes.MOST + images.MOST:
             name = self._volumes.any()
             if not self._volumes.changes[name] % 2:
@@ -75,16 +77,16 @@ class ImageCache(clients.Played):
             self._calm[made] = _Asked(image_id, version)
 
     def _change(self) -> None:
-        """Of an image, as an operator does it in Glance."""
+        """Change the data of an image in Glance, as an operator may do."""
         self._all.deployed.glance.change(self._chance.choice(_IMAGES))
 
     def _delete(self) -> None:
-        """Of a cached image, or what has become of it."""
+        """Delete the volume of a cached image."""
         if (found := self._any()) is not None:
             self._all.ask('DELETE', f'/volumes/{found}')
 
     def _use(self) -> None:
-        """Let hosts write to it: then one does."""
+        """Change the bytes of the volume of a cached image, after removing its read-only flag."""
         if (found := self._any()) is None:
             return
         self._touched.add(found)
@@ -93,7 +95,7 @@ class ImageCache(clients.Played):
             kept.store.contents(f'volume-{found}')[glance.MARK] = _WRITTEN
 
     def _lose(self) -> None:
-        """Its bytes, as by hand."""
+        """Delete the volume of a cached image on its backend, behind the back of the service."""
         if (found := self._any()) is None or (kept := self._holder(found)) is None:
             return
         self._touched.add(found)
@@ -118,14 +120,14 @@ class ImageCache(clients.Played):
         return any(kept.faults.active for kept in self._stores)
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """What is cached is there, whole, and within bounds; nothing of it makes others fail."""
+        """Yield the cached images that are incomplete or gone, and the caches beyond a limit."""
         there = {volume.id: volume for volume in facts.volumes if not volume.deleted}
         entries = self._rows(_ENTRIES)
         for entry in entries:
             volume = there.get(entry.volume_id)
             if volume is None or volume.own_status in (_Own.DELETING, _Own.ERROR_DELETING):
                 yield (f'P2 cached_images_are_there: image {entry.image_id} is cached as volume '
-                       f'{entry.volume_id}, which is gone, or on its way out')
+                       f'{entry.volume_id}, which is gone or being deleted')
             elif volume.own_status == _Own.AVAILABLE and volume.id not in self._touched:
                 yield from self._whole(entry, volume)
         for host, kept in self._all.deployed.storages.items():
@@ -145,12 +147,15 @@ class ImageCache(clients.Played):
         wanted = self._all.deployed.glance.mark_at(entry.image_id, entry.image_updated_at)
         if contents.get(glance.MARK) != wanted or contents.keys() - {
                 glance.MARK, _FIRST_PIECE}:
-            yield (f'P4 cached_images_are_whole: volume {volume.id} has not the bytes of image '
-                   f'{entry.image_id} of {entry.image_updated_at}, or has others besides')
+            yield (f'P4 cached_images_are_whole: volume {volume.id} has other bytes than image '
+                   f'{entry.image_id} of {entry.image_updated_at}')
 
     def _failed(self, facts: observed.Facts, there: dict[str, observed.VolumeFact],
                 ) -> Iterator[str]:
-        """Where nothing goes wrong, each volume of a good image is made."""
+        """Yield the volumes in error whose creation from an intact image had to succeed.
+
+        Creation must succeed if there were no faults and there was enough room.
+        """
         free = [kept.store.total_gb - sum(kept.store.sizes().values()) for kept in self._stores]
         free += [int(pool.limit_gb) - pool.allocated_gb for pool in facts.pools
                  if pool.limit_gb is not None]
@@ -163,25 +168,25 @@ class ImageCache(clients.Played):
                  and self._of_images.is_as_made(name)]
         if wrong:
             for row in self._rows(_FAILED.where(models.messages.c.resource_id.in_(wrong))):
-                yield (f'P9 caches_make_nothing_fail: volume {row.resource_id} is in error in the '
+                yield (f'P9 caches_make_nothing_fail: volume {row.resource_id} failed in the '
                        f'calm: {row.event_id}')
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What is there is used, unless it cannot be removed; and no file is left."""
+        """Yield the unused volumes of caches, and the files that remain of images."""
         cached = {entry.volume_id for entry in self._rows(_ENTRIES)}
         for volume in facts.volumes:
             if volume.deleted or volume.project_id != deployment.INTERNAL_PROJECT \
                     or volume.id in self._touched or volume.own_status == _Own.ERROR_DELETING:
                 continue
             if volume.id not in cached:
-                yield (f'P2 nobody_is_forgotten: volume {volume.id} is {volume.own_status}, and '
-                       f'no image is cached as it')
+                yield (f'P2 nobody_is_forgotten: volume {volume.id} is {volume.own_status}, but '
+                       f'caches no image')
             elif volume.own_status != _Own.AVAILABLE:
                 yield (f'P9 caching_ends: cached volume {volume.id} is {volume.own_status} in '
                        f'peace')
         for folder, _, files in os.walk(deployment.images_folder()):
             if files:
-                yield f'P2 nothing_is_left: {os.path.basename(folder)} has bytes of an image'
+                yield f'P2 nothing_is_left: {os.path.basename(folder)} contains files of images'
         self._calm.clear()
 
     OPERATIONS = {
@@ -194,7 +199,7 @@ class ImageCache(clients.Played):
 
 
 def _pinned(client, image_id=images.WHOLE):
-    """A volume of an image, where others of it are."""
+    """Create a volume from an image on the backend that caches the image."""
     volumes.made(client, {'size': 2, 'imageRef': image_id, 'volume_type': _KIND})
 
 
@@ -212,7 +217,7 @@ def _kind(client):
 
 
 def _cached(client, *image_ids):
-    """Images, cached on one backend."""
+    """Cache images on one backend, and return the IDs of their volumes."""
     _kind(client)
     for image_id in image_ids or (images.WHOLE,):
         client.volume(size=2, imageRef=image_id, volume_type=_KIND)
@@ -226,7 +231,7 @@ def _two(client):
 
 
 def _used(client):
-    """One that somebody may write to since."""
+    """Cache an image, and make its volume writable."""
     [found] = _cached(client)
     client.sure((202,), 'POST', f'/volumes/{found}/action',
                 {'os-update_readonly_flag': {'readonly': False}})
@@ -266,7 +271,7 @@ NOUN = operations.Noun(
     clear=_clear,
     left=_left,
     passed=('volume.image_cache.', 'db.cached_images.', 'db.volume_images.cloned.'),
-    # Where a backend refuses: operations of these names walk through it.
+    # These are passed if a backend refuses, which operations of their own cover.
     rare=('db.cached_images.failed.', 'db.cached_images.release.'),
     seeds=((104, 600),),
     needs=(images.NOUN.name,),

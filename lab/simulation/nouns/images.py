@@ -1,5 +1,7 @@
-"""Images as clients play them: a volume has the bytes of the image that it was made of, and none
-of those that it had before; what is uploaded is whole in Glance, or gone, with a message.
+"""Images in the simulation.
+
+A volume has the bytes of the image that it was created from, and none of those that it had before.
+An uploaded image is complete in Glance, or is gone and a message tells the user why.
 """
 import dataclasses
 from collections.abc import Iterator
@@ -24,22 +26,23 @@ WHOLE, SECOND, LARGE, _FORGED, _OTHER = (
 _IMAGES: Mapping[str, Mapping[str, object]] = {
     WHOLE: {}, SECOND: {}, LARGE: {'min_disk': 2}, _FORGED: {'os_hash_value': 'other'},
     _OTHER: {'disk_format': 'qcow2'}}
-"""What Glance has from the beginning. The last two must not be used: one has other bytes than it
-says, and the other would be converted.
+"""Images that exist from the beginning. The last two cannot be used: the data of one does not
+match its hash, and the other would have to be converted.
 """
-# In these the bytes of a volume are on their way.
+# Statuses in which the data of a volume is transmitted.
 _AT_WORK = (_Own.DOWNLOADING, _Own.UPLOADING)
 _USED = units.GIB - units.MIB
-"""Where a server writes to a volume that it has got."""
+"""Offset at which a server writes to its volume."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Filled:
-    """A volume that was made of an image.
+    """Volume that was created from an image.
 
-    ``marks``: of the image that it was made of; ``fresh``: of those that were asked for since, if
-    any was ``asked`` for. ``endings``: of the volume when it was asked for. ``open``: the images
-    of requests that may come yet, each with its version when it was asked for.
+    ``marks``: the possible marks of the image that it was created from. ``fresh``: those of the
+    images requested since, and ``asked`` is True if there was such a request. ``endings``: the
+    count of the volume's endings when it was created. ``open``: the images of requests that may
+    still be executed, each with its version at the time of the request.
     """
 
     marks: set[bytes]
@@ -50,14 +53,14 @@ class _Filled:
 
 
 class Images(clients.Played):
-    """What clients know of them."""
+    """Volumes that clients have created from images, and images that they have uploaded."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._glance = consumers.deployed.glance
         self._filled: dict[str, _Filled] = {}
         self._uploads: dict[str, str] = {}
-        """The volumes of images that clients were answered, since all was at peace."""
+        """Volume of each image that was uploaded since the last peace."""
         self._removed: set[str] = set()
         for image_id, shown in _IMAGES.items():
             self._glance.marked(image_id, **dict(shown))
@@ -71,7 +74,10 @@ class Images(clients.Played):
             self.make(self._chance.choice(sorted(_IMAGES)), self._chance.randrange(1, 3))
 
     def make(self, image_id: str, size: int) -> str | None:
-        """Ask for a volume of an image; its id, None: there is no answer, or none is made."""
+        """Create a volume from an image.
+
+        :returns: its ID; None if the request failed or got no answer
+        """
         before = self._glance.versions[image_id]
         answer = self._volumes.make({'size': size, 'imageRef': image_id}, 'plain')
         if answer.status != 202:
@@ -81,13 +87,15 @@ class Images(clients.Played):
         return answer.made
 
     def is_as_made(self, volume_id: str) -> bool:
-        """Whether nobody has asked for anything by which a volume of an image may fail."""
+        """Return True if no request since its creation may have put the volume into error."""
         known = self._filled.get(volume_id)
         return (known is not None and not known.asked
                 and known.endings == self._volumes.endings[volume_id])
 
     def _marks(self, image_id: str, since: int) -> set[bytes]:
-        """How a volume is known that was made of it; of one that must not be used there is none.
+        """Return the possible marks of a volume that is created from an image.
+
+        An image that cannot be used has none.
         """
         return set() if image_id in (_FORGED, _OTHER) else self._glance.marks(image_id, since)
 
@@ -107,7 +115,7 @@ class Images(clients.Played):
             known.open.remove(asked)
 
     def _note(self, known: _Filled) -> None:
-        """What may have been read of images that requests without an answer yet are about."""
+        """Add the possible marks of images in requests that may still be executed."""
         for image_id, since in known.open:
             known.fresh |= self._marks(image_id, since)
 
@@ -120,7 +128,7 @@ class Images(clients.Played):
             self._uploads[answer.body[_UPLOAD]['image_id']] = volume_id
 
     def _remove(self) -> None:
-        """Of those that were uploaded, as its owner does it in Glance."""
+        """Delete an uploaded image in Glance, as its owner does."""
         found = sorted(self._glance.images.keys() - _IMAGES.keys())
         if found:
             image_id = self._chance.choice(found)
@@ -132,28 +140,28 @@ class Images(clients.Played):
         self._glance.data.pop(image_id, None)
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """What is available has the bytes of its image, and nothing else that it had."""
+        """Yield the available volumes with other bytes than those of their image."""
         for volume in facts.volumes:
             known = self._filled.get(volume.id)
             if known is None or volume.deleted or volume.own_status != _Own.AVAILABLE:
                 continue
             kept = self._all.deployed.storages.get(volume.host or '')
             if kept is None or known.endings != self._volumes.endings[volume.id]:
-                # An administrator may have said that it is available.
+                # An administrator may have reset the status to available.
                 del self._filled[volume.id]
                 continue
             contents = kept.store.contents(f'volume-{volume.id}')
             now = contents.get(glance.MARK)
             self._note(known)
             if now not in known.marks | known.fresh:
-                yield f'P4 images_are_whole: volume {volume.id} has not the bytes of its image'
+                yield f'P4 images_are_whole: volume {volume.id} lacks the bytes of its image'
             elif not known.asked:
                 contents[_USED] = b'used'
             elif now not in known.marks and contents.keys() != {glance.MARK}:
                 yield f'P4 nothing_is_left: volume {volume.id} has bytes from before its image'
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What was uploaded is whole, or gone; then the user reads why."""
+        """Yield the uploads that are incomplete, or failed without a message."""
         for volume in facts.volumes:
             if volume.own_status in _AT_WORK:
                 yield f'P9 image_work_ends: volume {volume.id} is {volume.own_status} in peace'
@@ -167,8 +175,8 @@ class Images(clients.Played):
             shown = self._glance.images.get(image_id)
             if shown is None:
                 if image_id not in self._removed and volume_id not in informed:
-                    yield (f'P2 what_is_accepted_is_done: image {image_id} is gone, and nobody '
-                           f'was informed')
+                    yield (f'P2 what_is_accepted_is_done: image {image_id} is gone, and no '
+                           f'message explains that')
             elif shown['status'] != _ACTIVE:
                 if image_id not in self._glance.kept:
                     yield f'P2 uploads_end: image {image_id} is {shown["status"]} in peace'
@@ -186,7 +194,7 @@ class Images(clients.Played):
             yield f'P4 uploads_are_whole: image {image_id} has {size} bytes'
         elif known is not None and known.endings == self._volumes.endings[volume_id] \
                 and self._glance.mark_of(image_id) not in known.marks | known.fresh:
-            yield f'P4 uploads_are_whole: image {image_id} has not the bytes of its volume'
+            yield f'P4 uploads_are_whole: image {image_id} lacks the bytes of its volume'
 
     OPERATIONS = {
         'create from image': (_create, 6),
@@ -219,7 +227,7 @@ def _upload(client, volume_id):
 
 
 def _upload_other(client, volume_id):
-    """In a format that is not made here: so it is discarded."""
+    """Upload a volume in a format that needs a conversion, so that the upload is discarded."""
     client.act(volume_id, _UPLOAD, {'image_name': 'of it', 'disk_format': 'qcow2'})
     client.settled(volume_id)
 

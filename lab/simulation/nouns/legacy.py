@@ -1,4 +1,4 @@
-"""What clients do that know no attachments: actions of a volume."""
+"""Legacy clients in the simulation, which use actions of volumes instead of attachments."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +11,7 @@ _MAY_END_ANY = ('os-terminate_connection', 'os-detach', 'os-force_detach')
 
 
 class Actions(clients.Played):
-    """They make and end attachments without being given their ids."""
+    """Actions that create and end attachments without their IDs."""
 
     @property
     def _attachments(self) -> attachments.Attachments:
@@ -19,7 +19,6 @@ class Actions(clients.Played):
 
     def asked(self, method: str, path: str, body: Any, headers: Mapping[str, str],
               ) -> clients.Answer | None:
-        """In a scenario."""
         parts = path.strip('/').split('/')
         if parts[0] != 'volumes' or parts[-1] != 'action':
             return None
@@ -40,7 +39,8 @@ class Actions(clients.Played):
     def _connection(self) -> None:
         volumes = self._attachments.volumes
         volume_id = volumes.any()
-        # The second one may end any attachment: of the others nothing is promised then.
+        # os-terminate_connection may end any attachment of the volume, so that no promise about
+        # the others remains. It is therefore rare.
         name = self._chance.choices(
             ('os-initialize_connection', 'os-terminate_connection'), (3, 1))[0]
         body = {'connector': clients.connector(self._attachments.host())}
@@ -55,7 +55,7 @@ class Actions(clients.Played):
         answer = known.volumes.action('os-attach', {
             'instance_uuid': server_id, 'mountpoint': '/dev/vdb', **known.mode()}, volume_id)
         if not 400 <= answer.status < 500:
-            # No client learns the id of what it has made.
+            # The answer does not contain the ID of the attachment.
             known.promised.forsake(volume_id, server_id)
 
     def _detach(self) -> None:

@@ -1,5 +1,7 @@
-"""What lies on backends already, as operators play it: it becomes volumes and snapshots, is left
-there, and is taken on again; no bytes of it are ever lost.
+"""Management of existing volumes and snapshots in the simulation.
+
+Operators manage volumes and snapshots that exist on backends, unmanage them, and manage them
+again. No bytes are ever lost.
 """
 import dataclasses
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ _POOL = 'pool'
 _MOST = 3
 _REF = 'source-name'
 _BYTES = 2 * units.MIB
-"""Where there are bytes by which something is known that an operator has put there."""
+"""Offset of the bytes that identify a volume that an operator has created on a backend."""
 _AT_WORK = (_Own.MANAGING, _Own.UNMANAGING)
 # A manager refuses an accepted request with MANAGE_FAILED. The scheduler refuses the request with
 # MANAGE_NO_POOL if the backend goes out of service before a manager has claimed the work.
@@ -31,7 +33,7 @@ _REFUSALS = (messages.MANAGE_NO_POOL.event_id, messages.MANAGE_FAILED.event_id)
 
 @dataclasses.dataclass(slots=True)
 class _Taken:
-    """A volume that was asked for of what lay on a backend, and the bytes that this had."""
+    """Volume that was requested to be managed, with the bytes of its source."""
 
     name: str
     address: str
@@ -39,20 +41,20 @@ class _Taken:
 
 
 class Managing(clients.Played):
-    """What operators know of it."""
+    """Resources of backends that operators have managed and unmanaged."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._taken: dict[str, _Taken] = {}
-        """By the ids of volumes."""
+        """Managed volumes by ID."""
         self._accepted: set[str] = set()
-        """Those of them that were answered since all was at peace."""
+        """Managed volumes that were accepted since the last peace."""
         self._wanted: dict[str, set[str]] = {}
-        """The volumes that were asked for of what is called so; without an answer, also none."""
+        """IDs of the volumes that were requested from a name; empty ID without an answer."""
         self._left: dict[str, bytes | None] = {}
-        """The bytes of volumes that were left, by their names on their backends."""
+        """Bytes of unmanaged volumes, by their names on the backend."""
         self._origins: dict[str, str] = {}
-        """The volumes of snapshots that somebody was going to leave, by their names."""
+        """Volumes of the snapshots that were requested to be unmanaged, by name."""
         self._put = 0
 
     @property
@@ -64,12 +66,12 @@ class Managing(clients.Played):
         return self._all.deployed.storages
 
     def rewritten(self, volume_id: str) -> None:
-        """Others say what it has."""
+        """Stop comparing the bytes of a volume that gets other contents."""
         if volume_id in self._taken:
             self._taken[volume_id].content = None
 
     def _manage(self) -> None:
-        """Something new, or something that lies there, and others may ask for it, too."""
+        """Manage a new or an existing resource, which other clients may request too."""
         if len(self._volumes.kinds) >= volumes.MOST + _MOST:
             return
         address = self._chance.choice(sorted(self._storages))
@@ -96,7 +98,7 @@ class Managing(clients.Played):
             self._accepted.add(answer.made)
 
     def _put_there(self, kept: storage.Storage) -> str | None:
-        """By hand, past the service; None: there is no room."""
+        """Create a volume directly on a backend, and return its name; None if there is no room."""
         self._put += 1
         name, size_gb = f'disk-{self._put}', self._chance.randrange(1, 3)
         try:
@@ -118,7 +120,7 @@ class Managing(clients.Played):
         content = {kept.store.contents(name).get(_BYTES) for kept in holding}
         with self._volumes.changing(volume_id):
             answer = self._volumes.action('os-unmanage', {}, volume_id)
-        # Others may have asked for it already, who get it as soon as it is left.
+        # Another client may have requested to manage it, and gets it as soon as it is unmanaged.
         if answer.status == 202 and len(holding) == 1 and name not in self._wanted and (
                 volume_id not in self._volumes.deleted):
             self._left[name] = content.pop()
@@ -146,7 +148,7 @@ class Managing(clients.Played):
                 'volume_id': self._origins[name], 'ref': {_REF: name}}, once=True)
 
     def _list(self) -> None:
-        """What lies there all the time is listed."""
+        """Check that resources that exist on a backend all the time are listed."""
         address = self._chance.choice(sorted(self._storages))
         noun = self._chance.choice(('volume', 'snapshot'))
         store = self._storages[address].store
@@ -159,11 +161,11 @@ class Managing(clients.Played):
         if answer.status == 200:
             listed = {one['reference'][_REF] for one in answer.body[f'manageable-{noun}s']}
             for name in sorted((before & lying()) - listed):
-                self._all.judge.violated(f'P6 all_is_listed: {name} lies on {address}, and is '
+                self._all.judge.violated(f'P6 all_is_listed: {name} exists on {address}, but is '
                                          f'not listed')
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """What was taken on has its bytes, and what was left is where it was."""
+        """Yield the managed volumes without their bytes, and the lost unmanaged volumes."""
         live = {volume.id: volume for volume in facts.volumes if not volume.deleted}
         for volume_id, taken in list(self._taken.items()):
             volume = live.get(volume_id)
@@ -172,7 +174,7 @@ class Managing(clients.Played):
             kept = self._storages.get(volume.host or '')
             if kept is not None and volume_id not in kept.lied and kept.store.contents(
                     f'volume-{volume_id}').get(_BYTES) != taken.content:
-                yield f'P4 managed_is_whole: volume {volume_id} has not the bytes of {taken.name}'
+                yield f'P4 managed_is_whole: volume {volume_id} lacks the bytes of {taken.name}'
         for name, content in list(self._left.items()):
             if name.removeprefix('volume-') in live:
                 continue
@@ -181,10 +183,10 @@ class Managing(clients.Played):
             elif not any(name in kept.store.sizes()
                          and kept.store.contents(name).get(_BYTES) == content
                          for kept in self._storages.values()):
-                yield f'P4 left_is_there: {name} was left to its backend, and is not there'
+                yield f'P4 left_is_there: {name} was unmanaged, but is not on its backend'
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What was accepted is done, or refused, with a message; nothing has gone by itself."""
+        """Yield the requests that failed without a message, and the lost resources of backends."""
         live = {volume.id: volume for volume in facts.volumes if not volume.deleted}
         with self._all.judge.looking() as database, database.reader() as connection:
             informed = {row.resource_id for row in connection.execute(models.messages.select())
@@ -192,7 +194,7 @@ class Managing(clients.Played):
         for volume_id in sorted(self._accepted & live.keys()):
             if live[volume_id].own_status == _Own.ERROR_MANAGING and volume_id not in informed:
                 yield (f'P2 what_is_accepted_is_done: volume {volume_id} is not managed, and '
-                       f'nobody was informed')
+                       f'no message explains that')
         for volume in live.values():
             if volume.own_status in _AT_WORK:
                 yield f'P9 managing_ends: volume {volume.id} is {volume.own_status} in peace'
@@ -203,7 +205,7 @@ class Managing(clients.Played):
                 if name.startswith('disk-') and not any(
                         one not in live or live[one].made or one in kept.lied
                         for one in self._wanted.get(name, ())):
-                    yield f'P4 storage_stays: {name} is gone, and no volume has it'
+                    yield f'P4 storage_stays: {name} is gone, but no volume was created from it'
             for name in kept.lied:
                 if f'volume-{name}' in stored and name not in live:
                     kept.foreign.add(f'volume-{name}')
@@ -212,7 +214,7 @@ class Managing(clients.Played):
         self._taken = {one: taken for one, taken in self._taken.items() if one in live}
 
     def _clear(self, kept: storage.Storage, used: set[str]) -> None:
-        """Remove by hand what nobody wants, so that there is room for others."""
+        """Delete unused resources from a backend, to make room."""
         for name in sorted(kept.foreign - used):
             if name.startswith('snapshot-'):
                 continue
@@ -234,7 +236,7 @@ def _host(client):
 
 
 def _left_volume(client):
-    """The backend and the name of a volume that was left to it."""
+    """Unmanage a volume, and return its backend and its name there."""
     volume_id = client.volume()
     host = _host_of(client, volume_id)
     client.leaves = True
@@ -265,7 +267,7 @@ def _list(client, _):
 
 
 def _left_snapshot(client):
-    """A volume, and the name of its snapshot that was left to its backend."""
+    """Unmanage a snapshot, and return its volume and its name on the backend."""
     client.leaves = True
     volume_id, snapshot_id = snapshots.prepared(client)
     client.sure((202,), 'POST', f'/snapshots/{snapshot_id}/action', {'os-unmanage': {}})
@@ -285,7 +287,7 @@ def _unmanage_snapshot(client, prepared):
 
 
 def _clear(client):
-    """What was left becomes volumes and snapshots, which are removed with the others."""
+    """Manage the unmanaged resources, so that they are deleted with the others."""
     if not client.leaves:
         return
     for pool in client.sure((200,), 'GET', '/scheduler-stats/get_pools')['pools']:
@@ -337,7 +339,7 @@ NOUN = operations.Noun(
             'db.volume.manage.', 'db.volume.unmanage.', 'db.snapshot.manage.',
             'backend.store.manage', 'rpc.volume.list_manageable.'),
     unreached={
-        'db.volume.manage.refused.*': 'where a pool cannot be used any more: '
+        'db.volume.manage.refused.*': 'only if a pool cannot be used any more: '
                                       'tests/functional/test_manage_faults.py',
     },
     seeds=((51, 400), (75, 400), (1000, 200)),

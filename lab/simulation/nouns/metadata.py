@@ -1,5 +1,6 @@
-"""Metadata of volumes as clients play it: what one has added stays, whatever others add or remove
-something at the same time.
+"""Metadata of volumes in the simulation.
+
+An item that a client has added stays, even if other clients add or remove items at the same time.
 """
 from collections import Counter
 from typing import Any
@@ -14,10 +15,10 @@ _KEYS = ('one', 'two', 'three')
 
 
 class Metadata(clients.Played):
-    """What clients know of it.
+    """Items of metadata that clients have set.
 
-    Each key of a volume is one client's at a time: `_busy` counts who may be changing it, and
-    `_lost` has those of which nobody knows what they are.
+    Only one client at a time changes a key of a volume: `_busy` counts the requests per item.
+    `_lost` contains the items whose value is unknown, because a request got no answer.
     """
 
     def __init__(self, consumers: clients.Consumers) -> None:
@@ -36,7 +37,7 @@ class Metadata(clients.Played):
         answer = self._all.ask(method, f'/volumes/{volume_id}/metadata{path}', body)
         self._busy[item] -= 1
         if answer.status in (200, 404):
-            # Of one that is removed, 404 says that there was none, or no volume.
+            # For a removal, status 404 says that the item or the volume does not exist.
             self._known[item] = value
         elif answer.status != 400:
             self._lost.add(item)
@@ -44,7 +45,7 @@ class Metadata(clients.Played):
             self._look(volume_id)
 
     def _look(self, volume_id: str) -> None:
-        """All that clients know of a volume is so, but what somebody is changing."""
+        """Check the known items of a volume, except those that a client is changing."""
         with self._all.judge.looking() as database:
             try:
                 there = volume_queries.get(database, volume_id).metadata
@@ -55,8 +56,8 @@ class Metadata(clients.Played):
             if of == volume_id and not self._busy[item] and item not in self._lost \
                     and there.get(key) != value:
                 self._all.judge.violated(
-                    f'P6 metadata_stays: volume {volume_id} has {key}={there.get(key)}, and '
-                    f'clients were answered {value}')
+                    f'P6 metadata_stays: volume {volume_id} has {key}={there.get(key)}, but '
+                    f'the answer to clients was {value}')
 
     def _item(self) -> tuple[str, str, str]:
         self._values += 1
@@ -79,8 +80,8 @@ class Metadata(clients.Played):
         volume_id, _, value = self._item()
         answer = self._all.ask('PUT', f'/volumes/{volume_id}', {'volume': {'name': value}})
         if answer.status == 200 and answer.body['volume']['name'] != value:
-            self._all.judge.violated(f'P6 renamed: volume {volume_id} shall be {value}, and is '
-                                     f'{answer.body["volume"]["name"]}')
+            self._all.judge.violated(f'P6 renamed: volume {volume_id} was renamed to {value}, but '
+                                     f'is {answer.body["volume"]["name"]}')
 
     OPERATIONS = {
         'add metadata': (_add, 5),

@@ -1,5 +1,6 @@
-"""Volumes that move between two backends, as clients play them: at any moment each is whole where
-its row says that it is.
+"""Migration of volumes between two backends in the simulation.
+
+At any moment, each volume is complete on the backend that its row names.
 """
 from collections.abc import Iterator
 
@@ -8,21 +9,21 @@ from lab.simulation import clients
 from lab.simulation import operations
 from lab.simulation.nouns import volumes
 
-# In these its bytes may be gone, or were never there.
+# Statuses in which the bytes of a volume may not exist.
 _UNSURE = frozenset({'creating', 'deleting', 'error', 'error_deleting', 'deleted'})
 
 
 class Moving(clients.Played):
-    """What clients have written, and where they have sent it."""
+    """Bytes that clients have written, and the volumes that they have migrated."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._written: set[str] = set()
         self._others: set[str] = set()
-        """Those with bytes of others."""
+        """Volumes that got other contents, which are not compared."""
 
     def rewritten(self, volume_id: str) -> None:
-        """Others say what they are."""
+        """Stop comparing the bytes of a volume that gets other contents."""
         self._others.add(volume_id)
 
     def _migrate(self) -> None:
@@ -32,7 +33,7 @@ class Moving(clients.Played):
             'lock_volume': self._chance.random() < 0.3}, known.any())
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """What was written is there; what is new is written at once."""
+        """Yield the volumes that lack their bytes, and write to new volumes."""
         for volume in facts.volumes:
             kept = self._all.deployed.storages.get(volume.host or '')
             if kept is None or volume.deleted or volume.own_status in _UNSURE \
@@ -46,11 +47,11 @@ class Moving(clients.Played):
                     self._written.add(volume.id)
                     contents[0] = volume.id.encode()
             elif contents.get(0) != volume.id.encode():
-                yield (f'P4 volumes_are_whole: volume {volume.id} is on {volume.pool}, and its '
+                yield (f'P4 volumes_are_whole: volume {volume.id} is on {volume.pool}, but its '
                        f'bytes are not')
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """No volume moves in peace."""
+        """Yield the volumes that are still migrating or being retyped."""
         for volume in facts.volumes:
             if volume.own_status in ('migrating', 'migrating-locked', 'retyping'):
                 yield f'P9 moving_ends: volume {volume.id} is {volume.own_status} in peace'
@@ -66,14 +67,14 @@ def _retype(client, volume_id):
 
 
 def _other(client, volume_id):
-    """A backend that the volume is not on; None: there is none."""
+    """Return a pool that the volume is not on; None if there is none."""
     here = client.sure((200,), 'GET', f'/volumes/{volume_id}')['volume']['os-vol-host-attr:host']
     pools = client.sure((200,), 'GET', '/scheduler-stats/get_pools')['pools']
     return next((pool['name'] for pool in pools if pool['name'] != here), None)
 
 
 def _to_leave(client):
-    """A volume, and the backend that it shall go to."""
+    """Create a volume, and return it with the pool to migrate it to."""
     volume_id = client.volume()
     return volume_id, _other(client, volume_id)
 

@@ -1,5 +1,7 @@
-"""Quotas as clients play them: an administrator moves the limits of a project near to what it has,
-and it never has more than a limit that holds.
+"""Quotas in the simulation.
+
+An administrator sets the limits of a project close to its usage. The usage never exceeds a limit
+that is in force.
 """
 import dataclasses
 from collections.abc import Iterator
@@ -15,26 +17,26 @@ from lab.simulation import operations
 _PATH = f'/os-quota-sets/{clients.PROJECT}'
 _NAMES = (domain.VOLUMES, domain.GIGABYTES)
 _MANAGING = volume_lifecycle.OwnStatus.MANAGING
-"""These grow by themselves."""
+"""Status of volumes whose size is not known yet."""
 _TOO_LITTLE = 'must be equal or greater than existing resources'
-"""Others have made something meanwhile."""
+"""Error of a limit below the usage, to which other clients may have added meanwhile."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Bound:
-    """What a project may have. ``most``: it had more already when the limit was set."""
+    """Limit of a project. ``most`` is the usage when the limit was set, and may exceed it."""
 
     limit: int
     most: int
 
 
 class Quotas(clients.Played):
-    """What clients know of them."""
+    """Limits of a project that an administrator has set."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._limits: dict[str, int] = {}
-        """Those that hold, or will when all that is being made by now is made."""
+        """Limits that are in force as soon as no earlier request is under way."""
         self._bounds: dict[str, _Bound] = {}
         self._changing = False
 
@@ -52,7 +54,7 @@ class Quotas(clients.Played):
     def _ask(self, method: str, body: dict[str, dict[str, int]] | None) -> None:
         if self._changing or self._all.at_work[clients.PROJECT]:
             return
-        # One that was asked for without an answer holds, or does not.
+        # Without an answer, it is unknown whether the limit is in force.
         self._changing, self._limits = True, {}
         self._bounds.clear()
         answer = self._all.ask(method, _PATH, body)
@@ -60,11 +62,11 @@ class Quotas(clients.Played):
         if answer.status == 200 and body is not None:
             self._limits = {name: body['quota_set'][name] for name in _NAMES}
         elif answer.status == 400 and _TOO_LITTLE not in str(answer.body):
-            self._all.judge.violated(f'P9 {method} {_PATH} is answered {answer.body}')
+            self._all.judge.violated(f'P9 {method} {_PATH} returned {answer.body}')
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """Nothing is added beyond a limit, as the rows are counted here."""
-        # What a volume grows by counts from when it is asked for.
+        """Yield the limits that the usage, counted from the rows, exceeds."""
+        # The additional size of a volume counts from the request on.
         sizes = [volume.size_gb + (volume.claimed_gb or 0) * (
             volume.claimed_pool in (None, volume.pool))
             for volume in facts.volumes if not volume.deleted
@@ -72,13 +74,13 @@ class Quotas(clients.Played):
         used = {domain.VOLUMES: len(sizes), domain.GIGABYTES: sum(sizes)}
         if self._limits and not self._bounds and not self._all.at_work \
                 and not any(volume.own_status == _MANAGING for volume in facts.volumes):
-            # From here on, all that is made or grows was asked for after the answer.
+            # All resources created from here on were requested after the answer.
             self._bounds = {name: _Bound(limit, used[name])
                             for name, limit in self._limits.items()}
         for name, bound in self._bounds.items():
             if used[name] > max(bound.limit, bound.most):
-                yield (f'P6 quota_holds: the project has {used[name]} {name} and may have '
-                       f'{bound.limit}, or {bound.most} that it had')
+                yield (f'P6 quota_holds: the project has {used[name]} {name}, but its limit is '
+                       f'{bound.limit} and it had {bound.most}')
             bound.most = min(bound.most, used[name])
 
     OPERATIONS = {
@@ -88,7 +90,7 @@ class Quotas(clients.Played):
 
 
 def _quotas(client, _):
-    """Limits of a project and of a class; each may be set and not be answered."""
+    """Change the quotas of a project and of a class. Any request may remain unanswered."""
     path = f'/os-quota-sets/{operations.PROJECT}'
     client.ask('PUT', path, {'quota_set': {'snapshots': 5}})
     client.ask('GET', f'{path}?usage=true')

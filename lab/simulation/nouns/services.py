@@ -1,4 +1,4 @@
-"""Services, and what they do without being asked; and what an operator does on the database."""
+"""Services in the simulation: their periodic tasks, and the commands of operators."""
 import datetime
 
 from blockattach.cmd import manage_service
@@ -21,7 +21,7 @@ def _services(client, _):
 
 
 def _usable(client):
-    """As they are afterwards, whatever was interrupted."""
+    """Enable the services again, whatever was interrupted."""
     client.sure((200,), 'PUT', '/os-services/enable',
                 {'binary': 'cinder-scheduler', 'host': client.cloud.SCHEDULER_HOST})
     client.sure((200,), 'PUT', '/os-services/thaw',
@@ -40,7 +40,7 @@ def _forgotten(client):
 
 
 def _member(client):
-    """The name of a cluster whose only member has gone."""
+    """Register a cluster whose only member has gone, and return its name."""
     client.cloud.forget_service(_GONE, _CLUSTER)
     return _CLUSTER
 
@@ -55,7 +55,7 @@ def _without(client):
 
 
 def _deleted(client):
-    """There is something to be purged."""
+    """Delete a volume, whose row the returned command purges."""
     made = client.volume()
     client.sure((202,), 'DELETE', f'/volumes/{made}')
     client.settled(made)
@@ -63,14 +63,14 @@ def _deleted(client):
 
 
 def _return(client, _):
-    """The manager dies and comes back: others hear of it."""
+    """Kill and restart the manager, which other processes notice."""
     client.cloud.kill(operations.MANAGER)
     client.cloud.begin(operations.MANAGER)
     client.cloud.wait_ready([operations.MANAGER])
 
 
 def _idle(client, _):
-    """What comes round by itself."""
+    """Do nothing, so that only periodic tasks run."""
 
 
 def _purge(walk, process, *arguments):

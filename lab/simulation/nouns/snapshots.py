@@ -1,5 +1,7 @@
-"""Snapshots as clients play them: one that was answered stays until a client deletes it or its
-volume, the store has each that is available, and nothing is kept that no client knows of.
+"""Snapshots in the simulation.
+
+A snapshot that a client was given stays until a client deletes it or its volume. The store has
+each available snapshot. No snapshot is kept that no client knows.
 """
 import dataclasses
 from collections import Counter
@@ -20,10 +22,10 @@ _DELETE = 'backend.store.delete_snapshot.before=refuse'
 
 @dataclasses.dataclass(slots=True)
 class _Known:
-    """One that clients know.
+    """Snapshot that clients know.
 
-    ``cascades``: of the volume when it was asked for. ``ends``: somebody is going to end it, or
-    was; ``ended``: it was answered that it is gone.
+    ``cascades``: the number of cascading deletions of the volume when the snapshot was requested.
+    ``ends``: a request may have ended the snapshot. ``ended``: an answer said that it is gone.
     """
 
     volume_id: str
@@ -33,13 +35,13 @@ class _Known:
 
 
 class Snapshots(clients.Played):
-    """What clients know of them."""
+    """Snapshots that clients know."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._known: dict[str, _Known] = {}
         self._cascades: Counter[str] = Counter()
-        """How often a volume was going to be deleted with them."""
+        """Number of requests to delete a volume with its snapshots."""
         self._forsaken = 0
 
     @property
@@ -47,7 +49,7 @@ class Snapshots(clients.Played):
         return self._all.of(volumes.Volumes)
 
     def volume_of(self, name: str, body: Any) -> str | None:
-        """Of a snapshot."""
+        """Return the volume of a known or requested snapshot."""
         if name in self._known:
             return self._known[name].volume_id
         return (body.get('snapshot') or {}).get('volume_id')
@@ -56,7 +58,7 @@ class Snapshots(clients.Played):
         return [name for name, one in self._known.items() if not one.ended]
 
     def any(self) -> str | None:
-        """One that may be there."""
+        """Return a random snapshot that may exist; None if there is none."""
         found = self._live()
         return self._chance.choice(found) if found else None
 
@@ -67,7 +69,7 @@ class Snapshots(clients.Played):
                   self._chance.random() < volumes.GIVES_UP)
 
     def make(self, path: str, wanted: dict[str, Any], once: bool) -> None:
-        """Ask for one, and remember what is answered."""
+        """Send a create request, and remember its answer."""
         volume_id = wanted['volume_id']
         cascades = self._cascades[volume_id]
         answer, lost = self._all.make(path, {'snapshot': wanted}, once)
@@ -77,11 +79,11 @@ class Snapshots(clients.Played):
             self._forsaken += 1
 
     def _find(self) -> None:
-        """Also what was asked for without an answer."""
+        """List the snapshots, including those whose creation got no answer."""
         answer = self._all.ask('GET', _PATH)
         if answer.status == 200:
             for found in answer.body['snapshots']:
-                # Nothing is promised of it: it may be gone by now.
+                # A listed snapshot may be gone by now, so that nothing is expected of it.
                 self._known.setdefault(found['id'], _Known(found['volume_id'], -1))
 
     def _delete(self) -> None:
@@ -90,7 +92,7 @@ class Snapshots(clients.Played):
             self.end(name, 'DELETE')
 
     def end(self, name: str, method: str, path: str = '', body: Any = None) -> None:
-        """Ask for something by which it goes."""
+        """Send a request that ends a snapshot."""
         self._known[name].ends = True
         self._ask_for(name, method, path, body)
 
@@ -105,7 +107,7 @@ class Snapshots(clients.Played):
             self._known[name].ended = True
 
     def _delete_all(self) -> None:
-        """With their volume."""
+        """Delete a volume with its snapshots."""
         volume_id = self._volumes.any()
         if not self._volumes.changes[volume_id] % 2:
             self._cascades[volume_id] += 1
@@ -121,15 +123,15 @@ class Snapshots(clients.Played):
                 self._volumes.action('revert', {'snapshot_id': name}, volume_id)
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """One that a client was answered stays; one that is gone is gone; the store has it."""
+        """Yield the snapshots that differ from the answers, or are missing on their store."""
         live = {row.id for row in facts.snapshots}
         for name, one in self._known.items():
             if one.ended:
                 if name in live:
-                    yield f'P6 gone_is_gone: snapshot {name} was said to be gone, and is there'
+                    yield f'P6 gone_is_gone: snapshot {name} was reported gone, but exists'
             elif (name not in live and not one.ends
                     and one.cascades == self._cascades[one.volume_id]):
-                yield f'P4 snapshot_stays: snapshot {name} is gone, and nobody has ended it'
+                yield f'P4 snapshot_stays: snapshot {name} is gone, but no client deleted it'
         for address, kept in self._all.deployed.storages.items():
             stored = kept.store.sizes()
             for row in _on(address, facts):
@@ -138,10 +140,10 @@ class Snapshots(clients.Played):
                     yield f'P4 available_is_kept: no store has the available snapshot {row.id}'
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What no client knows of, and what a store keeps."""
+        """Yield the snapshots that no client knows, and those on a store without a row."""
         new = {row.id: row.volume_id for row in facts.snapshots if row.id not in self._known}
         if len(new) > self._forsaken:
-            yield (f'P2 nobody_is_forgotten: nobody knows of {len(new)} snapshots, and '
+            yield (f'P2 nobody_is_forgotten: no client knows {len(new)} snapshots, but only '
                    f'{self._forsaken} were given up')
         self._forsaken = 0
         live = {row.id for row in facts.snapshots}
@@ -152,7 +154,7 @@ class Snapshots(clients.Played):
                       if name.startswith('snapshot-')}
             stored -= {name.removeprefix('snapshot-') for name in kept.foreign}
             for name in sorted(stored - {row.id for row in _on(address, facts)} - kept.lied):
-                yield f'P2 the store keeps snapshot {name}, which is nowhere'
+                yield f'P2 the store keeps snapshot {name}, which no row places there'
 
     OPERATIONS = {
         'snapshot': (_create, 8),
@@ -176,7 +178,7 @@ def _snapshot(client, volume_id):
 
 
 def prepared(client):
-    """The ids of a volume and of a snapshot that is available."""
+    """Create a volume with an available snapshot, and return the IDs of both."""
     volume_id = client.volume()
     made = client.sure((202,), 'POST', _PATH, {'snapshot': {'volume_id': volume_id}})
     assert client.settled(made['snapshot']['id'], 'snapshot') == 'available'
@@ -208,7 +210,7 @@ def _settings(client, prepared):
 
 def _clear(client):
     for found in client.sure((200,), 'GET', _PATH)['snapshots']:
-        # One that an administrator has called so is at work for ever.
+        # A snapshot whose status was reset to a transitional one cannot be deleted.
         client.sure((202, 404, 409), 'POST', f'{_PATH}/{found["id"]}/action',
                     {'os-reset_status': {'status': 'error'}})
         client.remove(found['id'], 'snapshot')
@@ -242,13 +244,13 @@ NOUN = operations.Noun(
     left=_left,
     at_work=("SELECT COUNT(*) FROM snapshots WHERE status IN ('creating', 'deleting') AND NOT "
              "status_reset AND NOT deleted",),
-    # A deletion with its snapshots, by chance: `cascade` walks through it.
+    # Random requests rarely delete a volume with snapshots. The operation `cascade` does.
     rare=('volume.snapshots.after_delete_of',),
     passed=('control.snapshots.', 'volume.snapshots.', 'volume.reverts.', 'db.snapshots.start_',
             'db.reverts.start.', 'backend.store.create_snapshot.',
             'backend.store.delete_snapshot.', 'backend.store.revert.'),
     unreached={
-        'db.snapshots.leave_remains.*': 'what cannot be removed at once: '
+        'db.snapshots.leave_remains.*': 'data that cannot be deleted at once: '
                                         'tests/functional/test_snapshot_faults.py',
         'work.snapshot.cleanup.*': 'the same',
     },

@@ -1,5 +1,7 @@
-"""Transfers as clients play them: an offer stays until it is accepted or withdrawn, and is
-accepted once. Who accepts is another user each time, so that the rows say which one it was.
+"""Transfers in the simulation.
+
+A transfer exists until it is accepted or deleted, and is accepted once. Each acceptance is made by
+another user, so that the rows show which one it was.
 """
 import dataclasses
 from collections import Counter
@@ -22,10 +24,12 @@ _PATH = '/volume-transfers'
 
 @dataclasses.dataclass(slots=True)
 class _Offer:
-    """One that clients know. ``key`` None: only the client that made it has it.
+    """Transfer that clients know.
 
-    ``endings``: of the volume when it was asked for. ``ends``: somebody is going to end it, or
-    was. ``accepted``: by whom, as was answered; ``ended``: it was answered that it is gone.
+    ``key`` is None if only the client that created the transfer has it. ``endings``: the count of
+    the volume's endings when the transfer was requested. ``ends``: a request may have ended the
+    transfer. ``ended``: an answer said that the transfer is gone. ``accepted``: the user whose
+    acceptance was answered.
     """
 
     volume_id: str
@@ -37,31 +41,31 @@ class _Offer:
 
 
 class Transfers(clients.Played):
-    """What clients know of them."""
+    """Transfers that clients know, and the possible owners of volumes."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._offers: dict[str, _Offer] = {}
         self._users = 0
         self._pending: dict[str, set[str]] = {}
-        """Users who may have accepted a volume, or may yet, by volume."""
+        """Users whose acceptance of a volume has no answer yet, by volume."""
         self._asked: Counter[str] = Counter()
-        """How often a volume was going to be accepted."""
+        """Number of requests to accept a volume."""
         self._owners: dict[str, set[str]] = {}
-        """Users one of whom has a volume that was offered."""
+        """Possible owners of each volume."""
 
     @property
     def _volumes(self) -> volumes.Volumes:
         return self._all.of(volumes.Volumes)
 
     def volume_of(self, name: str, body: Any) -> str | None:
-        """Of an offer."""
+        """Return the volume of a known or requested transfer."""
         if name in self._offers:
             return self._offers[name].volume_id
         return (body.get('transfer') or {}).get('volume_id')
 
     def _offer(self) -> None:
-        # One that is attached is refused: so mostly others.
+        # Prefer volumes without attachments, because attached volumes are refused.
         used = set(self._all.of(attachments.Attachments).known.values())
         free = [volume_id for volume_id in self._volumes.kinds if volume_id not in used]
         volume_id = self._chance.choice(free) if free else self._volumes.any()
@@ -72,11 +76,11 @@ class Transfers(clients.Played):
             self._offers[made['id']] = _Offer(volume_id, made['auth_key'], endings)
 
     def _find(self) -> None:
-        """Also what was offered without an answer."""
+        """List the transfers, including those whose creation got no answer."""
         answer = self._all.ask('GET', _PATH)
         if answer.status == 200:
             for found in answer.body['transfers']:
-                # Nothing is promised of it: it may be gone by now.
+                # A listed transfer may be gone by now, so that nothing is expected of it.
                 self._offers.setdefault(found['id'], _Offer(found['volume_id'], None, -1))
 
     def _known(self, with_key: bool) -> str | None:
@@ -101,7 +105,7 @@ class Transfers(clients.Played):
             {'HTTP_X_AUTH_TOKEN': f'{user}:{clients.PROJECT}'})
         if answer.status == 202:
             if gone or offer.accepted is not None:
-                self._all.judge.violated(f'P6 accepted_once: transfer {name} was gone, and is '
+                self._all.judge.violated(f'P6 accepted_once: transfer {name} was gone, but was '
                                          f'accepted by {user}')
             offer.accepted = user
             owners = self._owners.setdefault(offer.volume_id, {clients.USER})
@@ -112,8 +116,8 @@ class Transfers(clients.Played):
                 with self._all.judge.looking() as database:
                     yet = volume_queries.get_bare(database, offer.volume_id).user_id
                 if yet != user:
-                    self._all.judge.violated(f'P6 accepted_is_owned: transfer {name} is accepted '
-                                             f'by {user}, and its volume is that of {yet}')
+                    self._all.judge.violated(f'P6 accepted_is_owned: transfer {name} was accepted '
+                                             f'by {user}, but {yet} owns its volume')
         if 200 <= answer.status < 500:
             pending.discard(user)
             self._end(name, answer)
@@ -129,25 +133,28 @@ class Transfers(clients.Played):
             self._offers[name].ended = True
 
     def _stored(self) -> dict[str, str]:
-        """Volumes by the offers of them; one whose volume does not await it is void."""
+        """Return the volumes of all stored transfers.
+
+        A transfer whose volume does not await it is void.
+        """
         with self._all.judge.looking() as database, database.reader() as connection:
             return {row.id: row.volume_id for row in connection.execute(models.transfers.select())}
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """An offer that a client was given stays; one that is gone is gone."""
+        """Yield the transfers that are gone without a request, or exist after their end."""
         awaiting = {volume.id for volume in facts.volumes if volume.own_status == _AWAITING}
         there = {name for name, volume_id in self._stored().items() if volume_id in awaiting}
         for name, offer in self._offers.items():
             if offer.ended:
                 if name in there:
-                    yield f'P6 gone_is_gone: transfer {name} was said to be gone, and is there'
+                    yield f'P6 gone_is_gone: transfer {name} was reported gone, but exists'
             elif (name not in there and not offer.ends
                     and offer.endings == self._volumes.endings[offer.volume_id]
                     and not self._volumes.ending[offer.volume_id]):
-                yield f'P4 offer_stays: transfer {name} is gone, and nobody has ended it'
+                yield f'P4 offer_stays: transfer {name} is gone, but no client ended it'
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """Each volume has the owner that has accepted it last."""
+        """Yield the volumes whose owner is not the last user that accepted them."""
         with self._all.judge.looking() as database:
             for volume in facts.volumes:
                 owner = volume_queries.get_bare(database, volume.id).user_id
@@ -155,7 +162,7 @@ class Transfers(clients.Played):
                     deployment.INTERNAL_USER
                     if volume.project_id == deployment.INTERNAL_PROJECT else clients.USER})
                 if owner not in owners | self._pending.get(volume.id, set()):
-                    yield (f'P6 accepted_is_owned: volume {volume.id} has the owner {owner}, and '
+                    yield (f'P6 accepted_is_owned: volume {volume.id} has the owner {owner}, but '
                            f'was accepted by {sorted(owners)}')
                 self._owners[volume.id] = {owner}
         self._pending.clear()
@@ -171,7 +178,7 @@ class Transfers(clients.Played):
 
 
 def _transfers(client, volume_id):
-    """One offer that is taken back, then one that is accepted."""
+    """Create a transfer and delete it, then create another one and accept it."""
     for accepted in (False, True):
         status, answer = client.ask('POST', _PATH, {'transfer': {'volume_id': volume_id}})
         if status != 202:

@@ -1,7 +1,7 @@
-"""Volume types, their QoS and encryption; and messages, of a volume whose type nobody has.
+"""Volume types, their QoS and encryption, in the simulation.
 
-Clients play who may use private types, and which types are defaults: both are as they were
-answered last.
+Clients change the access to private types and the default types of projects. Both must be as in
+the last answer. An operation also covers the message about a volume whose type no backend serves.
 """
 import dataclasses
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ _NONE = ''
 
 @dataclasses.dataclass(slots=True)
 class _Fact:
-    """What clients were answered of something that they change.
+    """Value that clients change, as far as it is known from answers.
 
-    ``value`` None: nobody knows. ``asked``: how often it was going to change; ``changing``: how
-    many requests may change it yet.
+    ``value`` is None if it is unknown. ``asked`` counts the requests that change the value, and
+    ``changing`` those that may still be executed.
     """
 
     value: Any
@@ -37,17 +37,20 @@ class _Fact:
 
     @property
     def stable(self) -> bool:
-        """Whether it is known, and nobody changes it."""
+        """True if the value is known and no request may change it."""
         return self.value is not None and not self.changing
 
     def begin(self) -> int:
-        """Note that it is going to change; 0: somebody else may change it meanwhile."""
+        """Note the start of a request that changes the value.
+
+        :returns: the number of the request; 0 if another request may change the value meanwhile
+        """
         self.asked += 1
         self.changing += 1
         return self.asked if self.changing == 1 else 0
 
     def end(self, asked: int, answer: clients.Answer, said: Mapping[int, Any]) -> None:
-        """Note an answer. One without a word of what has happened may change it later."""
+        """Note the answer to a request. Without a definite answer, it may still be executed."""
         if not answer.lost:
             self.changing -= 1
         if answer.lost or asked != self.asked:
@@ -57,12 +60,12 @@ class _Fact:
 
 
 class Types(clients.Played):
-    """Private types, the projects that may use them, and the defaults of these projects."""
+    """Private types, their access by project, and the default types of the projects."""
 
     def __init__(self, consumers: clients.Consumers) -> None:
         super().__init__(consumers)
         self._access: dict[str, dict[str, _Fact]] = {}
-        """By type and project."""
+        """Access to private types by type and project."""
         self._defaults = {project: _Fact(_NONE) for project in _PROJECTS}
         self._names = 0
 
@@ -93,18 +96,18 @@ class Types(clients.Played):
                                           {action: {'project': project}}), said)
 
     def _use(self) -> None:
-        """A member looks for a type: it is there if its project may use it."""
+        """Get a type as a member, who must see it only if the project has access to it."""
         kind = self._any()
         if kind is None:
             return
         fact = self._access[kind][clients.PROJECT]
         value, asked = fact.value, fact.asked
         status = self._all.ask('GET', f'/types/{kind}', None, _MEMBER).status
-        # Not one that somebody removes meanwhile.
+        # Another client may delete the type meanwhile.
         if kind in self._access and fact.stable and (value, asked) == (fact.value, fact.asked) \
                 and status == (404 if value else 200):
-            self._all.judge.violated(f'P4 access_stays: type {kind} may be used: {value}, and '
-                                     f'is answered {status}')
+            self._all.judge.violated(f'P4 access_stays: access to type {kind} is {value}, but '
+                                     f'the request returned {status}')
 
     def _choose(self) -> None:
         kind = self._any()
@@ -133,24 +136,27 @@ class Types(clients.Played):
             return list(connection.execute(table.select()))
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """Access and defaults are as they were answered; a default is there."""
+        """Yield the access and the default types that differ from the last answers.
+
+        A default type must not be deleted either.
+        """
         there = {row.id for row in self._rows(models.volume_types) if not row.deleted}
         for project, default in self._stored_defaults().items():
             if default != _NONE and default not in there:
-                yield f'P4 default_stays: type {default} is the default of {project}, and deleted'
+                yield f'P4 default_stays: type {default} is the default of {project}, but deleted'
             known = self._defaults[project]
             if known.stable and known.value != default:
-                yield (f'P4 default_stays: {project} was given the default {known.value}, and has '
+                yield (f'P4 default_stays: {project} was given the default {known.value}, but has '
                        f'{default}')
         stored = self._stored_access()
         for kind, projects in self._access.items():
             for project, fact in projects.items():
                 if fact.stable and fact.value != ((kind, project) in stored):
-                    yield (f'P4 access_stays: {project} may use type {kind}: {fact.value}, and '
-                           f'that is not stored')
+                    yield (f'P4 access_stays: access of {project} to type {kind} was answered '
+                           f'{fact.value}, but is stored otherwise')
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """What is stored counts as answered."""
+        """Take the stored values as known."""
         stored = self._stored_access()
         self._access = {kind: {project: _Fact((kind, project) in stored) for project in _PROJECTS}
                         for kind in self._access}
@@ -178,7 +184,7 @@ class Types(clients.Played):
 
 
 def _nowhere(client):
-    """A type of which no pool has anything."""
+    """Create a type that no pool serves."""
     client.sure((200, 409), 'POST', '/types', {'volume_type': {
         'name': _PASSING, 'extra_specs': {'volume_backend_name': 'nowhere'}}})
 

@@ -1,4 +1,4 @@
-"""Volumes as clients play them."""
+"""Volumes in the simulation."""
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
@@ -12,15 +12,16 @@ from lab.simulation import deployment
 from lab.simulation import operations
 
 MOST = 5
-# How likely a client asks no more for what it got no answer to.
+# Probability that a client does not repeat a create request without an answer.
 GIVES_UP = 0.35
 
 
 class Volumes(clients.Played):
-    """What clients know of them.
+    """Volumes that clients know, and their requests that may change these volumes.
 
-    :ivar kinds: of those that clients use, by id
-    :ivar changes: how often what a volume itself is was going to be changed, and has been
+    :ivar kinds: by ID, the types of the volumes that clients use
+    :ivar changes: by volume, the number of starts and ends of changes of the volume itself. An odd
+        number means that a change is under way
     """
 
     def __init__(self, consumers: clients.Consumers) -> None:
@@ -28,33 +29,34 @@ class Volumes(clients.Played):
         self.kinds: dict[str, str] = {}
         self.changes: Counter[str] = Counter()
         self.endings: Counter[str] = Counter()
-        """How often something was asked for that may end anything that is made of a volume."""
+        """Number of requests that may end any attachment of a volume."""
         self.ending: Counter[str] = Counter()
-        """How many such requests are, or may be, under way."""
+        """Number of such requests that are or may be under way."""
         self._flagging: Counter[str] = Counter()
         self._flags: Counter[str] = Counter()
-        """How often a volume was going to be made read-only, or not, and has been."""
+        """Numbers of started and of finished changes of the read-only flag of a volume."""
         self._read_only: set[str] = set()
         self._forsaken = 0
         self._known: set[str] = set()
         self.deleted: set[str] = set()
-        """Those that somebody has ever asked to delete."""
+        """Volumes that a client has ever requested to delete."""
 
     def any(self) -> str:
-        """One of them."""
+        """Return a random volume."""
         return self._chance.choice(list(self.kinds))
 
     def writes(self, volume_id: str) -> bool:
-        """Whether any host may be granted to write, as far as clients know."""
+        """Return True if a host may get write access, as far as clients know."""
         return volume_id not in self._read_only
 
     def action(self, name: str, body: Any, volume_id: str) -> clients.Answer:
-        """Ask for an action of a volume."""
+        """Request an action of a volume."""
         return self._all.ask('POST', f'/volumes/{volume_id}/action', {name: body})
 
     def end_any(self, name: str, body: Any, volume_id: str) -> clients.Answer:
-        """The same, of one that may end anything that is made of the volume; without an answer it
-        may be done later.
+        """Request an action that may end any attachment of the volume.
+
+        Without an answer, the action may still be executed later.
         """
         self.endings[volume_id] += 1
         self.ending[volume_id] += 1
@@ -65,7 +67,7 @@ class Volumes(clients.Played):
         return answer
 
     def first(self) -> str | None:
-        """There must be some."""
+        """Create a volume if there are none, or sometimes if there are few."""
         if len(self.kinds) < MOST and self._chance.random() < 0.3 or not self.kinds:
             self._create()
             return 'create volume'
@@ -73,7 +75,6 @@ class Volumes(clients.Played):
 
     def asked(self, method: str, path: str, body: Any, headers: Mapping[str, str],
               ) -> clients.Answer | None:
-        """In a scenario."""
         parts = path.strip('/').split('/')
         if parts[0] != 'volumes' or method != 'POST':
             return None
@@ -86,21 +87,21 @@ class Volumes(clients.Played):
         return None
 
     def broken(self, facts: observed.Facts) -> Iterator[str]:
-        """A pool gives away what it has."""
+        """Yield the pools that have allocated more than their limit."""
         for pool in facts.pools:
             kept = self._all.deployed.storages.get(pool.name.partition('#')[0])
-            # What was put there by hand asks nobody for room.
+            # Volumes brought under management are allocated even beyond the limit.
             brought_gb = kept.brought_gb if kept is not None else 0
             if pool.limit_gb is not None and pool.allocated_gb > pool.limit_gb + brought_gb:
-                yield (f'P6 room_is_claimed: pool {pool.name} has given away '
+                yield (f'P6 room_is_claimed: pool {pool.name} has allocated '
                        f'{pool.allocated_gb} GiB of {pool.limit_gb:.0f}')
 
     def unknown(self, facts: observed.Facts) -> Iterator[str]:
-        """Volumes, and what a store keeps."""
+        """Yield the volumes that no client knows, and those on a store without a row."""
         new = {volume.id for volume in facts.volumes if not volume.deleted
                and volume.project_id != deployment.INTERNAL_PROJECT} - self._known
         if len(new) > self._forsaken:
-            yield (f'P2 nobody_is_forgotten: nobody knows of {len(new)} volumes, and '
+            yield (f'P2 nobody_is_forgotten: no client knows {len(new)} volumes, but only '
                    f'{self._forsaken} were given up')
         self._known |= new
         self._forsaken = 0
@@ -112,7 +113,7 @@ class Volumes(clients.Played):
                       if volume.pool is not None and volume.pool.startswith(f'{address}#')}
             stored -= {name.removeprefix('volume-') for name in kept.foreign}
             for volume_id in sorted(stored - placed - kept.lied):
-                yield f'P2 the store keeps volume {volume_id}, which is nowhere'
+                yield f'P2 the store keeps volume {volume_id}, which no row places there'
 
     def _create(self) -> None:
         kind = self._chance.choice((None, clients.MULTIATTACH, clients.MULTIATTACH,
@@ -123,7 +124,7 @@ class Volumes(clients.Played):
         self.make(wanted, kind or 'plain')
 
     def make(self, wanted: Any, kind: str) -> clients.Answer:
-        """Ask for one, and remember what is answered."""
+        """Send a create request, and remember its answer."""
         answer, lost = self._all.make('/volumes', {'volume': wanted},
                                       self._chance.random() < GIVES_UP)
         self.remember(answer, lost)
@@ -132,7 +133,7 @@ class Volumes(clients.Played):
         return answer
 
     def remember(self, answer: clients.Answer, lost: bool) -> None:
-        """What a request for one was answered."""
+        """Remember the answer to a create request."""
         if answer.status == 202:
             self._known.add(answer.body['volume']['id'])
         elif lost:
@@ -144,7 +145,7 @@ class Volumes(clients.Played):
             self.delete(volume_id)
 
     def delete(self, volume_id: str, query: str = '') -> clients.Answer:
-        """Ask for a deletion of one that nobody changes."""
+        """Delete a volume that no other client is changing."""
         self.deleted.add(volume_id)
         with self.changing(volume_id):
             answer = self._all.ask('DELETE', f'/volumes/{volume_id}{query}')
@@ -154,7 +155,7 @@ class Volumes(clients.Played):
 
     @contextlib.contextmanager
     def changing(self, volume_id: str) -> Iterator[None]:
-        """While what a volume itself is may be changed."""
+        """Mark the volume as being changed, while the context lasts."""
         self.changes[volume_id] += 1
         try:
             yield
@@ -184,7 +185,7 @@ class Volumes(clients.Played):
                 and self._flags[volume_id] == number - 1):
             self._read_only.add(volume_id)
         if answer.status != clients.UNKNOWN:
-            # One without an answer may still come: no client learns of this one any more.
+            # A request without an answer may still be executed, after which the flag is unknown.
             self._flags[volume_id] += 1
 
     OPERATIONS = {
@@ -199,7 +200,10 @@ def create(client, _):
 
 
 def made(client, wanted):
-    """A volume that is there, or could not be made; None: the process that was asked has gone."""
+    """Create a volume and wait until it is created or has failed.
+
+    :returns: its ID; None if the request failed
+    """
     status, answer = client.ask('POST', '/volumes', {'volume': wanted})
     if status == 202:
         client.settled(answer['volume']['id'])
@@ -265,7 +269,7 @@ NOUN = operations.Noun(
     at_work=("SELECT COUNT(*) FROM volumes WHERE own_status IN ('creating', 'deleting', "
              "'reverting')",),
     unreached={
-        'db.volumes.leave_remains.*': 'what cannot be removed at once: '
+        'db.volumes.leave_remains.*': 'data that cannot be deleted at once: '
                                       'tests/functional/test_volume_faults.py',
     },
 )
