@@ -1,4 +1,4 @@
-"""Hosts of QEMU guests, and volumes on a tgtd for them, as the service grants them."""
+"""Hosts of QEMU guests, and their volumes on a tgtd with grants like those of the service."""
 import dataclasses
 import os
 import secrets
@@ -19,11 +19,11 @@ from blockattach.tests.conformance import settings
 
 BINARY = qemu.QemuSettings('', '').binary
 SMALL = 16 * 2 ** 20
-"""Bytes of a volume whose size is no matter."""
+"""Size in bytes of a volume whose size does not matter."""
 
 
 class Backing(unittest.TestCase):
-    """A target, and what guests boot, for all tests of a class."""
+    """Tests with a target and a guest image that all tests of a class share."""
 
     @classmethod
     def setUpClass(cls):
@@ -51,7 +51,10 @@ class Backing(unittest.TestCase):
         super().setUp()
 
     def make(self, name, **changes):
-        """A host; changes are to its settings."""
+        """Create a host.
+
+        :param changes: changed settings of the host
+        """
         return qemu.QemuHost(qemu.QemuSettings(**{
             'state_dir': os.path.join(self.place, name), 'host': name, 'accelerator': 'tcg',
             'stop_seconds': 0.0, 'release_seconds': 120.0,
@@ -59,7 +62,10 @@ class Backing(unittest.TestCase):
 
     def disk(self, host, server_id, device='/dev/vdb', volume_id=None,
              mode=connection.AccessMode.RW, size=SMALL):
-        """A volume, a new one unless it is named, that lets the server on this host in."""
+        """Grant a server on a host access to a volume, and return the disk.
+
+        :param volume_id: an existing volume; None to create one
+        """
         volume_id = volume_id or str(uuid.uuid4())
         self.devices[volume_id] = device
         path = self.path(volume_id)
@@ -76,20 +82,20 @@ class Backing(unittest.TestCase):
             'auth_password': credential.password})
 
     def path(self, volume_id):
-        """The file of a volume."""
+        """Return the path of the file with the bytes of a volume."""
         return os.path.join(self.place, f'volume-{volume_id}')
 
     def server_folder(self, host, server_id):
-        """Where a host has the files of a server."""
+        """Return the directory in which a host keeps the files of a server."""
         return os.path.join(self.place, host.connector(server_id)['host'], server_id)
 
     def console(self, host, server_id):
-        """The serial line of a server."""
+        """Return the console on the serial line of a server."""
         return guests.Console(os.path.join(self.server_folder(host, server_id),
                                            qemu_process.CONSOLE))
 
     def seen(self, host, server_id, volume_id):
-        """The disk of a volume as the guest sees it: once it does, by the place that it has."""
+        """Wait until the guest sees the disk of a volume, and return its view of the disk."""
         console = self.console(host, server_id)
         place = f'0000:00:{qemu_disks.slot(self.devices[volume_id]):02x}.0'
         found = []
@@ -102,14 +108,13 @@ class Backing(unittest.TestCase):
         return found[0]
 
     def until(self, condition):
-        """Wait for it."""
         self.assertTrue(guests.clocks.Clock().until(condition, 300.0, 0.1))
 
     def read(self, host, server_id, volume_id):
-        """What the guest reads at the beginning of a disk."""
+        """Return the bytes that the guest reads at the beginning of a disk."""
         return self.console(host, server_id).read(self.seen(host, server_id, volume_id).name)
 
     def write(self, host, server_id, volume_id, data):
-        """Whether the guest's write there goes through."""
+        """Write at the beginning of a disk from the guest, and return True if that succeeds."""
         return self.console(host, server_id).write(
             self.seen(host, server_id, volume_id).name, data)

@@ -1,4 +1,4 @@
-"""Volumes on a tgtd of the test's own, to which servers are connected as block storage does it."""
+"""Volumes on a tgtd of the test, connected to servers as the block storage service does."""
 import os
 import uuid
 
@@ -11,11 +11,11 @@ from blockattach.tests.conformance import settings
 
 PASSWORD = 'secret-of-sixteen'
 SMALL = 16 * units.MIB
-"""Bytes of a volume whose size is no matter."""
+"""Size in bytes of a volume whose size does not matter."""
 
 
 class Storage:
-    """A storage host, until the end of a test."""
+    """Storage host that exists until the end of a test."""
 
     def __init__(self, test):
         made = settings.settings(settings.folder(test), settings.free_port())
@@ -28,12 +28,15 @@ class Storage:
         self._numbers = {}
 
     def file(self, volume_id):
-        """Where the bytes of a volume are."""
+        """Return the path of the file with the bytes of a volume."""
         return self._exports[volume_id].device
 
     def disk(self, host, server_id, device='/dev/vdb', volume_id=None,
              mode=connection.AccessMode.RW, size=SMALL):
-        """A volume, a new one unless it is named, that lets the server on this host in."""
+        """Grant a server on a host access to a volume, and return the disk.
+
+        :param volume_id: an existing volume; None to create one
+        """
         volume_id = volume_id or str(uuid.uuid4())
         pair = volume_id, host.connector(server_id)['initiator']
         self._modes.setdefault(pair, []).append(mode)
@@ -47,12 +50,13 @@ class Storage:
             'auth_password': PASSWORD})
 
     def grow(self, volume_id, size_gb):
-        """Make a volume larger, and let those that are logged in find out if they ask."""
+        """Extend a volume, so that hosts that are logged in see the new size when they rescan."""
         os.truncate(self.file(volume_id), units.gib_to_bytes(size_gb))
         client = self.target._client()
         for one in client.targets():
             if any(lun.path == self.file(volume_id) for lun in one.luns):
-                # The driver leaves it to the next login; what asks before that would see nothing.
+                # The driver makes a new size visible only to the next login. Replace the LUN, so
+                # that hosts see the new size before.
                 client._call(tgt_socket._Mode.DEVICE, tgt_socket._Op.DELETE, 'take the old one',
                              tid=one.tid, lun=1)
                 client.add_lun(one.tid, 1, self.file(volume_id))

@@ -1,4 +1,4 @@
-"""Disks of this host by NBD: a real target, qemu-storage-daemon, nbdfuse and loop devices."""
+"""Local disks over NBD, with a real target, qemu-storage-daemon, nbdfuse and loop devices."""
 import contextlib
 import dataclasses
 import mmap
@@ -41,14 +41,14 @@ def opened(path, flags):
 
 
 def sector(data=b''):
-    """A buffer that may go to a device directly."""
+    """Return a buffer that is aligned for direct I/O."""
     made = mmap.mmap(-1, SECTOR)
     made.write(data)
     return made
 
 
 def read(path, offset=0):
-    """The bytes there, from the storage and not from a cache, without zeros at the end."""
+    """Return the bytes at an offset without trailing zeros, bypassing the cache."""
     found = sector()
     with opened(path, os.O_RDONLY | os.O_DIRECT) as file:
         os.preadv(file, [found], offset)
@@ -70,7 +70,7 @@ class OnThisHost:
         programs.require(self, 'losetup', 'blockdev')
         programs.require_devices(self, '/dev/loop-control')
         settings.outside_program(self, tgtd.program() is not None, 'tgtd')
-        # Short, since sockets are in it.
+        # The path must be short, because the paths of Unix sockets are limited to 107 bytes.
         self.state = os.path.realpath(tempfile.mkdtemp(prefix='lh-'))
         self.addCleanup(shutil.rmtree, self.state)
         self.addCleanup(self.nothing_is_left)
@@ -101,7 +101,7 @@ class OnThisHost:
         return True
 
     def nothing_is_left(self):
-        """When every server is destroyed there is no process, device or mount of theirs."""
+        """Check that no process, device or mount of destroyed servers remains."""
         for program in ('qemu-storage-daemon', 'nbdfuse'):
             self.assertEqual([], processes.find(program, self.state))
         with open('/proc/self/mounts', encoding='utf-8') as file:
@@ -124,7 +124,7 @@ class LocalHostTest(NbdTestCase, hosts.HostContract):
 
 
 class DisksTest(NbdTestCase, unittest.TestCase):
-    """What the kit does not ask for."""
+    """Behaviour of local disks that the conformance kit does not test."""
 
     def setUp(self):
         super().setUp()
@@ -134,7 +134,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         self.device = self.path(self.server_id)
 
     def spawned(self, **named):
-        """The disk of a server that has it."""
+        """Spawn a server with one disk, and return the disk."""
         made = self.disk(self.host, self.server_id, **named)
         self.host.spawn(self.guest(made))
         return made
@@ -147,14 +147,14 @@ class DisksTest(NbdTestCase, unittest.TestCase):
             call(self.server_id, *arguments)
 
     def unplug_busy(self, disk):
-        """It is not taken, and stays as it was."""
+        """Check that a busy disk cannot be unplugged and stays plugged."""
         self.assert_busy(self.host.unplug, disk.volume_id)
         self.assertEqual({disk.volume_id: disk.mode}, self.host.disks(self.server_id))
 
     def kill(self, program):
         [pid] = processes.find(program, self.state)
         os.kill(pid, signal.SIGKILL)
-        # It shows up as soon as the kernel has taken its files.
+        # The host notices the death once the kernel has closed the files of the process.
         self.assertTrue(clocks.Clock().until(
             lambda: not self.host.disks(self.server_id), 3600, 0.02))
 
@@ -168,11 +168,11 @@ class DisksTest(NbdTestCase, unittest.TestCase):
             self.assertEqual(b'through the cache', file.read(17))
 
     def test_zeroed_blocks_read_as_zeros(self):
-        """A file system relies on it; what lies under the device may ignore a discard."""
+        """File systems rely on zeroed blocks. The layer below the device may ignore a discard."""
         self.spawned()
         write(self.device, b'x' * SECTOR)
         with opened(self.device, os.O_RDWR) as file, contextlib.suppress(OSError):
-            # Refused, or done: never said to be done only.
+            # The request may fail, but must not succeed without an effect.
             disks.punch(file, 0, SECTOR)
             self.assertEqual(b'', read(self.device))
         processes.run(['blkdiscard', '--zeroout', '--length', str(SECTOR), self.device])
@@ -182,7 +182,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         self.spawned(mode=RO)
         self.assertEqual('1', processes.run(['blockdev', '--getro', self.device]).strip())
         processes.run(['blockdev', '--setrw', self.device])
-        # Nor does what lies under it let a write through.
+        # The layer below the device refuses the write as well.
         self.assertFalse(self.write(self.host, self.server_id, '', b'x'))
 
     def test_a_disk_that_is_mounted_stays(self):
@@ -238,7 +238,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         self.assertNotIn(wrong.info['auth_password'], str(caught.exception))
         passwords = [one.info['auth_password'].encode() for one in (disk, wrong)]
         for program in nbd.PROCESSES:
-            # One each: nothing is left of what was refused.
+            # There is one process of each program. The refused disk has left none.
             [pid] = processes.find(program, self.state)
             for name in ('cmdline', 'environ'):
                 with open(f'/proc/{pid}/{name}', 'rb') as file:
@@ -258,7 +258,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
             file.truncate(storage.SMALL)
         lower = devices.loop_over(spare, read_only=False)
         disk = self.spawned(size=units.GIB)
-        # The next device gets this number, and not the one that it has.
+        # The next loop device gets the number of this one, after that of the disk.
         processes.run(['losetup', '--detach', lower])
         with self.assertRaises(errors.HostRefused):
             self.host.resize(self.server_id, disk.volume_id, 2)
@@ -303,7 +303,7 @@ class DisksTest(NbdTestCase, unittest.TestCase):
         self.assertEqual(b'goes on', read(self.path(other.server_id)))
 
     def test_a_link_that_leads_to_another_disk_is_taken_away(self):
-        """As after a reboot, when the numbers of devices are given anew."""
+        """Device numbers may be assigned differently after a reboot."""
         disk = self.spawned()
         self.kill(nbd.PROCESSES[0])
         self.assertTrue(os.path.islink(self.device))

@@ -1,4 +1,4 @@
-"""QEMU guests keep the contract of hosts, on a real target, with real bytes."""
+"""Contract of hosts, kept by QEMU guests with real data on a real target."""
 import dataclasses
 
 from blockattach.conformance import hosts
@@ -10,7 +10,10 @@ class QemuHostTest(qemu.Backing, hosts.HostContract):
     has_bytes = True
 
     def spawned(self, *devices):
-        """It takes commands; before, a guest releases no disk."""
+        """Spawn a server, and wait until its guest takes commands.
+
+        A guest does not release disks before that.
+        """
         guest = super().spawned(*devices)
         self.console(self.host, guest.server_id).wait()
         return guest

@@ -1,4 +1,4 @@
-"""What only QEMU guests can show: what they see, and what they and their QEMU do wrong."""
+"""Behaviour of QEMU guests that no fake host shows, including failures of guests and of QEMU."""
 import dataclasses
 import os
 import signal
@@ -23,7 +23,7 @@ _RO = connection.AccessMode.RO
 _BOOTED = b'booted from the volume'
 _BOOT_SECTOR = (bytes.fromhex('31c0 8ed8 baf803 be157c ac 84c0 7403 ee ebf8 f4 ebfd') + _BOOTED
                 ).ljust(510, b'\0') + b'\x55\xaa'
-"""For a BIOS: writes what follows it to the serial line, byte by byte, and stops."""
+"""Boot sector whose code writes `_BOOTED` to the serial line, byte by byte, and halts."""
 _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 _CROWD = 20
 
@@ -31,7 +31,7 @@ _CROWD = 20
 class GuestsTest(qemu.Backing):
 
     def spawned(self, host, *devices, wait=True, **facts):
-        """A server that runs with new disks, and takes commands."""
+        """Spawn a server with new disks, and wait until it takes commands."""
         server_id = str(uuid.uuid4())
         guest = base.Guest(server_id, 'a, server', 1, 256, tuple(
             self.disk(host, server_id, device, **facts) for device in devices))
@@ -42,12 +42,12 @@ class GuestsTest(qemu.Backing):
         return guest
 
     def pid(self, host, server_id):
-        """The process of a server's QEMU."""
+        """Return the process ID of a server's QEMU."""
         with qmp.Monitor(self.server_folder(host, server_id), qemu_process.ASK) as monitor:
             return monitor.pid
 
     def grow(self, volume_id, size_gb):
-        """As a target does it that lets hosts see it; tgt does so only if it is asked by hand."""
+        """Extend a volume, and show hosts the new size, which the tgt driver does not do."""
         os.truncate(self.path(volume_id), units.gib_to_bytes(size_gb))
         client = self.target._client()
         for target in client.targets():
@@ -67,7 +67,7 @@ class GuestsTest(qemu.Backing):
         self.assertEqual(['vda', 'vdb'], [disk.name for disk in seen])
 
     def test_servers_boot_from_a_volume_that_they_share(self):
-        """Without a kernel of the host's, and from what they may only read."""
+        """Two servers boot from one read-only volume, without a kernel of the host."""
         host = self.make('host-a', kernel=None, initrd=None)
         volume_id = str(uuid.uuid4())
         with open(self.path(volume_id), 'wb') as file:
@@ -123,7 +123,7 @@ class GuestsTest(qemu.Backing):
         self.assertEqual(b'kept', self.read(host, guest.server_id, volume_id))
 
     def test_writing_guests_without_access_end_at_once(self):
-        """Their host was fenced while they were writing, and its agent has returned."""
+        """Guests of a fenced host end at once when the agent returns, despite pending writes."""
         first = self.make('host-a')
         made = [self.spawned(first, '/dev/vdb', wait=False) for _ in range(_CROWD)]
         for guest in made:
@@ -159,7 +159,7 @@ class GuestsTest(qemu.Backing):
 
     @staticmethod
     def by_ways(disk):
-        """The same behind a portal that nobody serves, and one that does not know the target."""
+        """Return the disk with two more portals: one that is down, and one without the target."""
         portal, target, lun = (disk.info[f'target_{key}'] for key in ('portal', 'iqn', 'lun'))
         dead = f'127.0.0.1:{settings.free_port()}'
         return dataclasses.replace(disk, info={

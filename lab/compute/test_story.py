@@ -1,4 +1,4 @@
-"""The story of `tools/quickstart --compute`, with all that is played in it."""
+"""Run of `tools/quickstart --compute` with all its steps."""
 import re
 import subprocess
 import sys

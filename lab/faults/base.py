@@ -1,5 +1,7 @@
-"""What tests of real faults share: a cloud, a client, hosts that write all the time, and what must
-hold after each fault.
+"""Base class of the tests of real faults.
+
+It provides a cloud, a client and hosts that write all the time, and checks what must hold after
+each fault.
 """
 import contextlib
 import os
@@ -18,19 +20,19 @@ from lab.system import streams
 STEADY = ('steady-1', 'steady-2')
 _APART = 4096
 TIMEOUT = 5 * clouds.SECONDS
-"""For all requests of an operation together."""
+"""Timeout in seconds of all requests of an operation together."""
 FIGURES = 'BLOCKATTACH_FAULTS_FIGURES'
 
 
 class FaultsTestCase(base.StackTestCase):
-    """One cloud for all tests of the class.
+    """Tests that share one cloud per class.
 
-    :cvar took: how many seconds it was after each fault until all was in order, by fault
+    :cvar took: seconds from each fault until everything was in order again, by fault
     """
 
     SERVER = servers.MariaDB
     SETTINGS = {}
-    """More of the configuration: options by group."""
+    """Additional configuration options by group."""
 
     @classmethod
     def setUpClass(cls):
@@ -64,19 +66,19 @@ class FaultsTestCase(base.StackTestCase):
         if cls.took:
             seconds = sorted(cls.took.values())
             slowest = sorted(cls.took, key=cls.took.get)[-3:]
-            tell(f'{cls.__name__}: {len(seconds)} faults; in order again after '
+            tell(f'{cls.__name__}: {len(seconds)} faults; recovered after '
                  f'{seconds[len(seconds) // 2]:.1f} s (median), '
-                 f'{seconds[len(seconds) * 9 // 10]:.1f} s (nine of ten), '
+                 f'{seconds[len(seconds) * 9 // 10]:.1f} s (90th percentile), '
                  f'{seconds[-1]:.1f} s (longest); slowest: '
                  + ', '.join(f'{one} {cls.took[one]:.1f} s' for one in slowest))
 
     @classmethod
     def made_ready(cls, cloud):
-        """Called before the processes begin."""
+        """Prepare the cloud before its processes start."""
 
     @classmethod
     def open_streams(cls):
-        """Two hosts begin to write, one to the volume that others attach, one to another."""
+        """Start two hosts that write all the time, one to the shared volume and one to another."""
         shown = {row['id']: row for row in cls.client.sure(
             (200,), 'GET', '/attachments/detail')['attachments']}
         by_volume = {shown[one]['volume_id']: shown[one]['connection_info']
@@ -86,18 +88,18 @@ class FaultsTestCase(base.StackTestCase):
 
     @classmethod
     def _end_streams(cls):
-        """What they have to say against it that nobody has heard yet."""
+        """Log the hosts out, and return their errors."""
         begun, cls.streams = cls.streams, []
         for stream in begun:
             stream.close()
         return [wrong for stream in begun for wrong in stream.wrong]
 
     def end_streams(self):
-        """They log out, and were never interrupted."""
+        """Log the hosts out, and check that they were never interrupted."""
         self.assertEqual([], self._end_streams())
 
     def restore(self):
-        """After a test that failed, so that the next one finds the cloud as it was."""
+        """Restore the cloud after a failed test, for the next test."""
         for switch in self.cloud.switches.values():
             switch.set()
         for name in self.cloud.PROCESSES:
@@ -111,7 +113,7 @@ class FaultsTestCase(base.StackTestCase):
 
     @contextlib.contextmanager
     def fault(self, **named):
-        """As `subTest`; whatever fails, the cloud is restored."""
+        """Run a subtest, and restore the cloud if it fails."""
         with self.subTest(**named):
             try:
                 yield
@@ -123,7 +125,10 @@ class FaultsTestCase(base.StackTestCase):
         return [wrong for stream in self.streams for wrong in stream.wrong]
 
     def stopped_at(self, operation, process, place, fault, what):
-        """Let a process stop at a place, make a fault, let it go on or start it anew, and look."""
+        """Stop a process at a place, cause a fault, resume the process, and check the cloud.
+
+        A process that the fault has killed is restarted.
+        """
         made = operation.prepare(self.client)
         self.assertTrue(clouds.wait_for(self.cloud.is_clean))
         self.client.forget()
@@ -138,11 +143,14 @@ class FaultsTestCase(base.StackTestCase):
         self.in_order(what, begun, (process,) if killed else ())
 
     def in_order(self, what, begun, ended=()):
-        """After a fault: nothing is violated and nobody is at work, nobody was interrupted, and
-        every request has ended with an answer.
+        """Check the cloud after a fault.
 
-        :param begun: when the fault was over, on the monotonic clock
-        :param ended: the processes that were killed: a request to the API is cut then
+        Nothing is violated, no work is under way and no host was interrupted. Every request has
+        ended with an answer.
+
+        :param begun: the monotonic time when the fault was over
+        :param ended: the processes that were killed; if the API is among them, requests may be cut
+            off
         """
         self.assertTrue(clouds.wait_for(self.cloud.is_clean), f'{what}: {self._why_not()}')
         self.took[what] = self.clock.monotonic() - begun
@@ -161,14 +169,14 @@ class FaultsTestCase(base.StackTestCase):
         return 'the database does not answer'
 
     def chance(self):
-        """By the seed that is printed."""
+        """Return a source of chance whose seed is printed."""
         seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
         tell(f'{type(self).__name__}: BLOCKATTACH_TEST_SEED={seed}')
         return random.Random(seed)
 
 
 def tell(figure):
-    """A line of the summary that tools/run-faults prints in the end."""
+    """Print a line, and add it to the summary that tools/run-faults prints at the end."""
     print(figure)
     path = os.environ.get(FIGURES)
     if path:
@@ -177,5 +185,5 @@ def tell(figure):
 
 
 def pause(seconds):
-    """Let time pass, where nothing can be seen that could be waited for."""
+    """Sleep for some seconds, if there is no condition to wait for."""
     base.wait_for(lambda: False, seconds, clouds.TICK)

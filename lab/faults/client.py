@@ -1,4 +1,4 @@
-"""The client of a cloud of real processes."""
+"""Client of a cloud of real processes."""
 import threading
 from concurrent import futures
 
@@ -10,13 +10,13 @@ from lab.simulation import recording
 
 
 def of(cloud):
-    """It asks the first API."""
+    """Return a client of the first API of the cloud."""
     return recording.Client(cloud, base.Api(cloud.endpoints[0], clouds.SECONDS), clock.Clock(),
                             clouds.wait_for, nouns.NOUNS)
 
 
 def in_thread(act):
-    """Run it beside; returns a call that waits for its end, and raises what it raised."""
+    """Call ``act`` in a new thread, and return the future of its result."""
     found = futures.Future()
 
     def run():

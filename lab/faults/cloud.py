@@ -1,4 +1,4 @@
-"""A cloud of real processes on servers of its own, each of which can be made to fail anywhere."""
+"""Cloud of real processes and servers, whose processes can be made to fail at any failpoint."""
 import functools
 import json
 import signal
@@ -27,7 +27,7 @@ from lab.simulation import operations
 from lab.system import fault_clouds
 
 SECONDS = 120
-"""Longer than anything may take on a busy machine."""
+"""Timeout in seconds, which only failures reach even on a busy machine."""
 TICK = 0.1
 BACKEND_SECONDS = 7
 DOWN_SECONDS = 10
@@ -35,11 +35,11 @@ MANAGER, SCHEDULER, API, CONTROL = (operations.MANAGER, operations.SCHEDULER, op
                                     operations.CONTROL)
 MANAGE, CONSUMER = operations.MANAGE, operations.CONSUMER
 ONCE = {MANAGE: 'blockattach-manage', CONSUMER: 'blockattach.tests.functional.consumer'}
-"""What is run to its end, each time that it is needed."""
+"""Programs that are run to their end when needed."""
 TOPIC = 'faults'
 SETTINGS = {
-    # A death is to be noticed, and what was begun gone on with, within the ten seconds that are
-    # promised.
+    # Timeouts that are short enough to notice a dead process, and to resume its work, within the
+    # promised ten seconds.
     'DEFAULT': {'control_exchange': TOPIC},
     'quota': stack.LIMITLESS,
     'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '6', 'repeat_interval': '2',
@@ -50,12 +50,12 @@ SETTINGS = {
                 'delete_seconds': '6'},
     'scheduler': {'placing_seconds': '3', 'waiting_interval': '1'},
     'volume': {'create_seconds': '6', 'backend_stats_polling_interval': '2'}}
-# What somebody is at work on, or waits to be gone on with.
+# SQL statements that count the work under way or waiting to be resumed.
 _AT_WORK = (*nouns.AT_WORK, 'SELECT COUNT(*) FROM work')
 
 
 class Cloud(fault_clouds.Cloud):
-    """An API, a scheduler, a volume manager and a control, with a switch for each of them."""
+    """Cloud of an API, a scheduler, a volume manager and a control, each with a switch."""
 
     PROCESSES = (MANAGER, SCHEDULER, CONTROL, API)
     MANAGERS = {MANAGER: 'disks'}
@@ -65,7 +65,7 @@ class Cloud(fault_clouds.Cloud):
 
     def __init__(self, server, settings=None):
         """
-        :param settings: more of them, by group
+        :param settings: additional configuration options by group
         """
         self.SETTINGS = SETTINGS | (settings or {})
         super().__init__(server)
@@ -77,12 +77,12 @@ class Cloud(fault_clouds.Cloud):
 
     def _configure(self, name):
         super()._configure(name)
-        # All run on one host.
+        # All processes run on one host, so that blockattach-manage uses the same host name.
         text = self._file(name).read_text('utf-8')
         self._file(name).write_text(text.replace(f'storage-{MANAGE}', 'storage-1'), 'utf-8')
 
     def target_port(self, name):
-        """The same for all: a granted host finds the target again after it has died."""
+        """Return the same port for all processes, so that hosts find a restarted target again."""
         return self._target_port
 
     def _file(self, name):
@@ -96,7 +96,10 @@ class Cloud(fault_clouds.Cloud):
             prepare=functools.partial(instances.heed, self.folder, name, self.prepare.get(name)))
 
     def run(self, name, *arguments):
-        """The exit status of one of `ONCE`; negative: the signal that ended it."""
+        """Run a program of `ONCE` to its end.
+
+        :returns: its exit status, or the negated number of the signal that ended it
+        """
         process = self.fork(name, *arguments)
         try:
             return process.wait(SECONDS)
@@ -104,22 +107,25 @@ class Cloud(fault_clouds.Cloud):
             process.kill()
 
     def was_killed(self, name):
-        """Whether it has ended as ``kill -9`` ends it."""
+        """Return True if the process was ended by SIGKILL."""
         return self.processes[name].poll() == -signal.SIGKILL
 
     def signal(self, name, number):
         self.processes[name].send_signal(number)
 
     def target_pid(self):
-        """The tgtd of the manager, which outlives it."""
+        """Return the process ID of the manager's tgtd, which outlives the manager."""
         return int((self.state(MANAGER) / 'tgtd' / 'pid').read_text('ascii').split()[0])
 
     def is_stopped(self, name):
-        """Whether all of its threads stand still, as SIGSTOP lets them one by one."""
+        """Return True if all threads of the process are stopped. SIGSTOP stops them one by one."""
         return base.is_still(self.processes[name].pid)
 
     def go_on(self, name):
-        """Let one that is stopped go on; one that was killed begins anew, and True is returned."""
+        """Resume a stopped process, or restart a process that was killed.
+
+        :returns: True if the process was restarted
+        """
         if not self.has_ended(name):
             self.signal(name, signal.SIGCONT)
             return False
@@ -132,17 +138,17 @@ class Cloud(fault_clouds.Cloud):
         super().close()
 
     def violations(self):
-        """What the checker says now, and what is not ended yet, in words."""
+        """Describe the current violations, and the work that has not ended yet."""
         judge = checker.Checker(self._rows(), {self.served(MANAGER): self.target(MANAGER)})
         found = [f'{one.invariant}: {one.said}' for one in judge.violations()]
         with self._rows().reader() as reader:
             counts = {statement: reader.exec_driver_sql(statement).scalar()
                       for statement in _AT_WORK}
-        return found + [f'{number} rows are at work: {statement}'
+        return found + [f'{number} rows have work under way: {statement}'
                         for statement, number in counts.items() if number]
 
     def _rows(self):
-        """The database as processes see it; kept."""
+        """Return the database as the processes see it. Its connections are kept open."""
         if self._kept is None:
             self._kept = storage_db.Database(
                 database.open_engine(self.url),
@@ -150,14 +156,14 @@ class Cloud(fault_clouds.Cloud):
         return self._kept
 
     def checked(self):
-        """What the command says, as an operator runs it."""
+        """Return the violations that ``blockattach-manage attachments check`` reports."""
         done = commands.run('blockattach-manage', [
             '--config-file', str(self._file(MANAGER)), 'attachments', 'check', '--format', 'json'])
         assert done.output, done.errors
         return json.loads(done.output)['violations']
 
     def forget_service(self, host, cluster=None):
-        """A volume service that has not been heard of for long; the command removes it."""
+        """Register a volume service that has sent no heartbeat for an hour."""
         rows = self._rows()
         services.register(rows, binaries.VOLUME, host, make.ZONE, 'long ago', cluster=cluster)
         with rows.writer() as connection:
@@ -166,7 +172,7 @@ class Cloud(fault_clouds.Cloud):
                 reported_at=db_clock.now(-3600)))
 
     def is_clean(self):
-        """Whether nothing is violated, and nobody has anything left to do."""
+        """Return True if nothing is violated and no work is under way."""
         try:
             return not self.violations()
         except (sa.exc.SQLAlchemyError, errors.BlockattachError):
@@ -174,5 +180,5 @@ class Cloud(fault_clouds.Cloud):
 
 
 def wait_for(condition):
-    """What it says in the end; the limit is never reached but by a failure."""
+    """Wait until a condition is true, and return its last value."""
     return base.wait_for(condition, SECONDS, TICK)

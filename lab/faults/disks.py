@@ -1,5 +1,6 @@
-"""A small file system for one process and its children: nobody else sees it, and it goes with the
-last of them.
+"""Small file system of one process and its children, in a mount namespace of their own.
+
+The file system vanishes with the last of these processes.
 """
 import contextlib
 import ctypes
@@ -11,29 +12,33 @@ _RECURSIVE, _PRIVATE = 0x4000, 0x40000
 
 
 class OwnDisk:
-    """Called in a process, gives it the file system; `path_in` leads there from outside."""
+    """Small file system that a process mounts in its own mount namespace.
+
+    `path_in` returns its path for other processes.
+    """
 
     def __init__(self, mebibytes, inodes):
         self._options = f'size={mebibytes}m,nr_inodes={inodes}'
 
     def mount(self, folder, neighbour):
-        """Mount it there, or share the one of a process that has it already.
+        """Mount the file system, or join the namespace of a process that has mounted it.
 
-        :param neighbour: file with the id of that process; there may be none
+        :param folder: the mount point
+        :param neighbour: the file with the ID of that process, which need not exist
         """
         library = ctypes.CDLL(None, use_errno=True)
         if neighbour.exists():
             pid = int(neighbour.read_text('ascii').split()[0])
-            # The kernel refuses a thread that shares root and working directory with another one,
-            # were it for a moment (setns(2), EINVAL).
+            # setns(2) fails with EINVAL if the thread shares its root and working directory with
+            # another thread.
             _sure(library.unshare(_OWN_ROOT))
             with open(f'/proc/{pid}/ns/mnt', 'rb') as space:
                 _sure(library.setns(space.fileno(), _NEW_MOUNTS))
             return
         _sure(library.unshare(_NEW_MOUNTS))
-        # What is mounted from now on is nobody else's.
+        # Later mounts are not propagated to other namespaces.
         _sure(library.mount(None, b'/', None, _RECURSIVE | _PRIVATE, None))
-        # The state directory above it is made here too, for its owner only.
+        # This also creates the state directory above, which only its owner may enter.
         before = os.umask(0o077)
         os.makedirs(folder, exist_ok=True)
         os.umask(before)
@@ -41,25 +46,25 @@ class OwnDisk:
 
 
 def why_missing():
-    """Why this cannot be had here; None: it can."""
+    """Return why the file system cannot be mounted here; None if it can."""
     return None if os.geteuid() == 0 else 'only root may mount a file system'
 
 
 def path_in(pid, folder):
-    """A folder as a process sees it."""
+    """Return the path at which a process sees a folder."""
     return f'/proc/{pid}/root{folder}'
 
 
 @contextlib.contextmanager
 def full(folder):
-    """While it lasts, there is no room for a byte or a file."""
+    """Fill a folder with bytes and files, while the context lasts."""
     made = []
     try:
         with contextlib.suppress(OSError):
             while True:
                 made.append(os.path.join(folder, f'.filler-{len(made)}'))
                 with open(made[-1], 'wb', buffering=0) as file:
-                    # The first takes the bytes, the others the names.
+                    # The first file takes all bytes, the other files all inodes.
                     while len(made) == 1 and _written(file):
                         pass
         yield

@@ -1,9 +1,9 @@
-"""What makes a forked process report where it is, and makes it fail there while it runs.
+"""Failpoints of a forked process, which record where it is and can make it fail while it runs.
 
-At every failpoint it writes down the place, and looks into a page of shared memory whether
-something is to happen there.
+At every failpoint, the process writes the place to a file and looks up in a page of shared memory
+whether it is to fail there.
 
-A place is the name of a failpoint. A commit of the database has the name of the verb before it:
+A place is the name of a failpoint. At a commit, the name of the database function precedes it:
 ``db.volumes.claim/db.engine.before_commit``.
 """
 import functools
@@ -23,15 +23,15 @@ _COMMITS = ('db.engine.before_commit', 'db.engine.after_commit')
 
 
 def _refuse(name, _seconds):
-    """Besides the service's own actions: a backend that says that nothing has happened."""
+    """Raise the error of a backend that has refused an operation."""
     raise errors.BackendRefused(reason=f'refused at {name}')
 
 
 def _stop(_name, _seconds):
-    """All threads stand still until somebody lets them go on.
+    """Stop all threads of the process until SIGCONT.
 
-    The signal goes to this thread, as it leaves the call: sent to the process, the signal is taken
-    by another one in its own time, and this one goes on past the place meanwhile.
+    The signal goes to this thread, which receives it on return from the call. A signal to the
+    process could be received later by another thread, while this thread goes on past the place.
     """
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
@@ -40,11 +40,11 @@ ACTIONS = {**failpoints.ACTIONS, 'refuse': _refuse, 'stop': _stop}
 
 
 class Switch:
-    """What one process shall do where, set from outside; it holds over its instances."""
+    """Faults of one process at places, set from outside and kept when the process restarts."""
 
     def __init__(self, folder, name):
         """
-        :param folder: a path; the same for the one that sets and the one that heeds it
+        :param folder: directory that the setting and the failing process share
         """
         self.path = pathlib.Path(folder, f'{name}.armed')
         self.places = pathlib.Path(folder, f'{name}.places')
@@ -55,29 +55,27 @@ class Switch:
             self._page = mmap.mmap(file.fileno(), _PAGE)
 
     def set(self, *texts):
-        """Each is PLACE=ACTION as `blockattach.platform.failpoints` has it; none: nothing
-        happens.
-        """
+        """Replace the faults by texts PLACE=ACTION, as in `blockattach.platform.failpoints`."""
         text = '\n'.join(texts).encode()
         self._page[:] = text + bytes(_PAGE - len(text))
 
     def get(self):
-        """What is set, as it is written; compared before it is read."""
+        """Return the faults as bytes, which are cheap to compare."""
         return self._page[:]
 
     def passed(self):
-        """How far the process has written by now, for `since`."""
+        """Return the current size of the file of places, as an argument of `since`."""
         return self.places.stat().st_size
 
     def since(self, begin):
-        """The places that were passed since then, in this order, each once."""
+        """Return the places passed since the given size, each once, in order."""
         with self.places.open('rb') as file:
             file.seek(begin)
             return list(dict.fromkeys(file.read().decode().split()))
 
 
 class _Heeding:
-    """In the process: called at every failpoint."""
+    """Callback of all failpoints in the failing process."""
 
     def __init__(self, switch):
         self._switch = switch
@@ -116,11 +114,13 @@ def _read(text):
 
 
 def heed(folder, name, prepare=None):
-    """Called in the process before its command: it heeds the `Switch` of this name from now on.
+    """Arm all failpoints of this process with the `Switch` of the given name.
 
-    :param prepare: called before
+    It is called in the process before its command runs.
+
+    :param prepare: called first
     """
-    # No server here speaks TLS: no connection shall read what the system trusts.
+    # No server here uses TLS, so connections need not load the trusted certificates.
     os.environ.update(SSL_CERT_FILE=os.devnull, SSL_CERT_DIR=os.devnull)
     if prepare is not None:
         prepare()

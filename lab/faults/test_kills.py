@@ -1,6 +1,7 @@
-"""Processes are killed where only a real one can die: in a driver, in a file of keys, and in the
-middle of a transaction on a server. Everywhere else they die in virtual time
-(``blockattach/tests/simulation/test_kills.py``).
+"""Kills of processes at places where only a real process can die.
+
+These are in a driver, in a key file, and within a transaction on a database server. At all other
+places, processes die in virtual time (``blockattach/tests/simulation/test_kills.py``).
 """
 import os
 import signal
@@ -14,12 +15,12 @@ from lab.simulation import nouns
 from lab.simulation import operations
 
 SAMPLE = 'BLOCKATTACH_FAULTS_SAMPLE'
-"""So many places of each cloud, by the seed; without it all."""
+"""Variable with the number of places per cloud, chosen by the seed. By default, all are tested."""
 _QUIET_SECONDS = 3
 
 
 class NotReached(AssertionError):
-    """A process has not come to the place that it was to die at."""
+    """Raised if a process does not reach the place at which it is to die."""
 
 
 REAL = ('drivers.', 'secrets.', 'backend.target.start.', 'backend.target.stop.',
@@ -28,13 +29,15 @@ IN_TRANSACTION = '/db.engine.before_commit'
 
 
 class KillsTestCase(faults.FaultsTestCase):
-    """In a transaction of a core operation, they die on both databases; elsewhere on one.
+    """Kills on one database server.
 
-    :cvar PART: on which
+    Kills within a transaction of a core operation run on both databases, all others on one.
+
+    :cvar PART: the number of the database
     """
 
     def places(self):
-        """All that there is to be killed at: operation, process and place, by a walk through."""
+        """Return all places to be killed at, as operation, process and place, after a walk."""
         found, known = [], set()
         idle = self._passed(nouns.named('idle'))
         for operation in nouns.IN_PROCESSES:
@@ -56,7 +59,7 @@ class KillsTestCase(faults.FaultsTestCase):
         return found
 
     def _passed(self, operation):
-        """The places that an operation passes, by process."""
+        """Perform an operation, and return the places that it passes, by process."""
         made = operation.prepare(self.client)
         self.assertTrue(clouds.wait_for(self.cloud.is_clean))
         begun = {name: switch.passed() for name, switch in self.cloud.switches.items()}
@@ -72,7 +75,7 @@ class KillsTestCase(faults.FaultsTestCase):
         return passed
 
     def _of_an_instance(self, process):
-        """What it passes when it is stopped, and when it begins."""
+        """Restart a process, and return the places that it passes while it stops and starts."""
         switch = self.cloud.switches[process]
         found = {}
         begun = switch.passed()
@@ -81,20 +84,20 @@ class KillsTestCase(faults.FaultsTestCase):
         begun = switch.passed()
         self.cloud.begin(process)
         self.cloud.wait_ready([process])
-        # What begins by and by in the background.
+        # Periodic tasks start in the background.
         faults.pause(_QUIET_SECONDS)
         found[operations.START] = switch.since(begun)
         return found
 
     def end(self, process):
-        """In order. The manager takes the target with it, and the hosts that write to it."""
+        """Stop a process in order. The manager also stops its target, which ends the streams."""
         if process == clouds.MANAGER:
             self.end_streams()
         self.cloud.signal(process, signal.SIGTERM)
         self.assertTrue(clouds.wait_for(lambda: self.cloud.has_ended(process)))
 
     def killed(self, operation, process, place):
-        """Kill it there, start it again, and look."""
+        """Kill a process at a place, restart the process, and check the cloud."""
         what = f'{process} at {place} in {_name(operation)}'
         self.client.forget()
         if operation == operations.START:
@@ -110,14 +113,15 @@ class KillsTestCase(faults.FaultsTestCase):
         self.in_order(what, self.died, (process,))
 
     def _passed_by_chance(self, operation, process, place):
-        """Some places are passed only when something is late, as on the walk. Such a one is not
-        passed by itself now.
+        """Check that an operation does not pass a place that the kill did not reach.
+
+        Some places are passed only if something was late during the walk.
         """
         self.assertEqual([], self.interrupted())
         self.restore()
         self.assertNotIn(place, self._passed(operation)[process], 'was not reached')
-        faults.tell(f'{type(self).__name__}: {process} has come to {place} in {operation.name} '
-                    f'by chance only')
+        faults.tell(f'{type(self).__name__}: {process} passes {place} in {operation.name} '
+                    f'only by chance')
 
     def _killed_at_work(self, operation, process, place):
         made = operation.prepare(self.client)
@@ -170,8 +174,9 @@ class KillsTestCase(faults.FaultsTestCase):
         switch.set()
 
     def sampled(self, places, number):
-        """So many of them, by the seed and by what they are: a place more, which a walk has come
-        upon by chance, is no reason to play all others.
+        """Return a sample of the places, chosen by the seed and by their names.
+
+        An additional place, which only this walk has passed, changes no other choice.
         """
         salt = self.chance().random()
         ranked = sorted(places, key=lambda one: zlib.crc32(
@@ -199,7 +204,7 @@ def _name(operation):
 
 
 def _part(process, place):
-    """The same wherever it is asked."""
+    """Return the number of the database on which the place is tested."""
     return zlib.crc32(f'{process} {place}'.encode()) % 2
 
 

@@ -1,5 +1,6 @@
-"""The database and the broker die, lose what they hold, and come back, and processes stand still,
-while somebody is in the middle of something.
+"""Deaths and stops of servers and processes while an operation is under way.
+
+The database and the broker are killed, lose their contents and come back. Processes are stopped.
 """
 from blockattach.tests.fixtures import rabbit
 from blockattach.tests.fixtures import servers
@@ -8,14 +9,14 @@ from lab.faults import client as clients
 from lab.faults import cloud as clouds
 from lab.simulation import nouns
 
-# Within a transaction: all is said, and nothing is committed.
+# Places within a transaction, after its last statement and before the commit.
 IN_TRANSACTION = (
     ('create', clouds.API, 'db.volumes.create/db.engine.before_commit'),
     ('create', clouds.MANAGER, 'db.volumes.created/db.engine.before_commit'),
     ('attach', clouds.API, 'db.attachments.reserve/db.engine.before_commit'),
     ('attach', clouds.MANAGER, 'db.attachments.move/db.engine.before_commit'),
     ('detach', clouds.MANAGER, 'db.attachments.move/db.engine.before_commit'))
-# On the way to somebody, and on the way back.
+# Places at which a request or its answer is on the way.
 ON_THE_WAY = (
     ('create', clouds.API, 'rpc.scheduler.place_volume.before_send'),
     ('create', clouds.SCHEDULER, 'rpc.scheduler.place_volume.before_work'),
@@ -28,7 +29,7 @@ ON_THE_WAY = (
 class ServersTestCase(faults.FaultsTestCase):
 
     def survives(self, cases, fault, words):
-        """Let each process stop where the case says, make the fault, and let it go on."""
+        """Stop each process at the place of its case, cause the fault, and resume the process."""
         for name, process, place in cases:
             with self.fault(operation=name, process=process, place=place):
                 self.stopped_at(nouns.named(name), process, place, fault,
@@ -43,7 +44,7 @@ class ServersTestCase(faults.FaultsTestCase):
         self.cloud.broker.start()
 
     def requests(self, act):
-        """What a channel of the broker does with each queue of requests."""
+        """Call ``act`` for each queue of requests, and return the results."""
         names = [f'{clouds.TOPIC}-{topic}{of}' for topic, of in (
             ('scheduler', ''), ('scheduler', '.storage-1'), ('attachments', ''),
             ('volume', f'.{self.cloud.served(clouds.MANAGER)}'))]
@@ -51,11 +52,11 @@ class ServersTestCase(faults.FaultsTestCase):
             return [act(broker.default_channel, name) for name in names]
 
     def purge(self):
-        """Every request that waits is lost."""
+        """Drop all waiting requests."""
         self.requests(lambda channel, name: channel.queue_purge(name))
 
     def lost_requests(self, process, *names):
-        """Requests to one that is dead are lost before it comes back."""
+        """Drop the requests to a dead process before it is restarted."""
         for name in names:
             operation = nouns.named(name)
             with self.fault(operation=name, process=process):
@@ -98,9 +99,10 @@ class PostgresqlTest(ServersTestCase):
 
 
 class StoppedTest(ServersTestCase):
-    """A process is stopped for longer than what it does may take, and then goes on: with the
-    connections to real servers that it had. Elsewhere it stands still in virtual time
-    (``blockattach/tests/simulation/test_kills.py``, ``StandStillTest``).
+    """Stop of a process for longer than its deadlines, and its resume with open connections.
+
+    All other places are tested in virtual time (``blockattach/tests/simulation/test_kills.py``,
+    ``StandStillTest``).
     """
 
     CASES = (
@@ -111,5 +113,5 @@ class StoppedTest(ServersTestCase):
         self.survives(self.CASES, self.let_deadlines_pass, 'stopped')
 
     def let_deadlines_pass(self):
-        """What only a real process shows: that time passes for one that stands still."""
+        """Sleep in real time, which passes for the stopped process too."""
         faults.pause(max(clouds.BACKEND_SECONDS, clouds.DOWN_SECONDS) + 1)

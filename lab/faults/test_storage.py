@@ -1,4 +1,4 @@
-"""The storage itself fails: tgtd is killed, the disk behind the file store is full."""
+"""Failures of the storage: tgtd is killed, and the disk of the file store is full."""
 import functools
 import os
 import signal
@@ -12,12 +12,12 @@ from lab.simulation import nouns
 from lab.simulation import recording
 
 _ROUND = 128
-"""So many blocks, and a stream has been everywhere on its disk."""
+"""Number of written blocks after which a stream has written everywhere on its disk."""
 _UNTOUCHED = 1 << 20
 
 
 class TargetTest(faults.FaultsTestCase):
-    """The sessions of a tgtd go with it; hosts that were granted are granted again."""
+    """Death of tgtd, which ends all sessions. Granted hosts are granted again."""
 
     DURING = (
         ('attach', clouds.MANAGER, 'backend.target.grant.before'),
@@ -29,7 +29,7 @@ class TargetTest(faults.FaultsTestCase):
         os.kill(self.cloud.target_pid(), signal.SIGKILL)
 
     def reopen(self):
-        """Hosts that wrote are cut off, and may come back as they were."""
+        """Wait until the writing hosts are cut off, and log them in again after the recovery."""
         self.assertTrue(clouds.wait_for(lambda: len(self.interrupted()) == len(faults.STEADY)))
         self._end_streams()
         self.assertTrue(clouds.wait_for(self.cloud.is_clean))
@@ -65,7 +65,7 @@ class TargetTest(faults.FaultsTestCase):
 
 
 class FullDiskTest(faults.FaultsTestCase):
-    """The file store has a small disk of its own, in a mount namespace of its manager."""
+    """Full disk of the file store, a small file system in the mount namespace of its manager."""
 
     DISK = disks.OwnDisk(mebibytes=64, inodes=64)
     SETTINGS = {'disks': {'max_over_subscription_ratio': '1000'}}
@@ -96,7 +96,7 @@ class FullDiskTest(faults.FaultsTestCase):
         with disks.full(folder):
             self.cannot_write()
             self.assertEqual('error', self.made())
-            # Requests that need no room are served, by a process that has just come back too.
+            # Requests that need no room are served, even by a manager that has just restarted.
             self.cloud.kill(clouds.MANAGER)
             self.cloud.begin(clouds.MANAGER)
             self.cloud.wait_ready([clouds.MANAGER])
@@ -105,18 +105,21 @@ class FullDiskTest(faults.FaultsTestCase):
             self.client.sure((202,), 'DELETE', f'/volumes/{passing}')
             self.assertIsNone(self.client.settled(passing))
         self.in_order('full disk', self.clock.monotonic())
-        # Once the pool is reported anew, there is room again.
+        # The next report of the pool shows the free space again.
         self.client.volume()
         self.client.clear()
 
     def made(self):
-        """What has become of a volume that was asked for."""
+        """Create a volume, and return its final status."""
         status, answer = self.client.ask('POST', '/volumes', {'volume': {'size': 1}})
         self.assertEqual(202, status, answer)
         return self.client.settled(answer['volume']['id'])
 
     def cannot_write(self):
-        """A host that writes where nothing was written yet gets an error, and no other does."""
+        """Check that a host gets an error if it writes to a block that was never written.
+
+        The other hosts get no error.
+        """
         made = self.client.sure((200,), 'POST', '/attachments',
                                 recording.wish(self.client.shared))['attachment']
         with scsi.Session(base.connector(recording.GUEST)['initiator'],

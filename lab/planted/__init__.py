@@ -1,1 +1,1 @@
-"""Bugs planted in copies of the package, to see that something notices each."""
+"""Bugs that are planted in copies of the package, to prove that tests detect them."""

@@ -1,12 +1,13 @@
-"""What is known of a planted bug."""
+"""Description of a planted bug."""
 from typing import NamedTuple
 
 
 class Bug(NamedTuple):
-    """One row of the table.
+    """Planted bug: a row of the table of bugs.
 
-    ``old`` stands in the file exactly once, and ``new`` in its place. ``guard`` is what is broken,
-    ``promise`` what that guard keeps. ``test``: what catches it; empty: a fixed seed.
+    ``old`` occurs exactly once in the file ``path`` of the package, and is replaced by ``new``.
+    ``guard`` describes the protection that the bug breaks, and ``promise`` names the promise that
+    the guard keeps. ``test`` is the test that detects the bug; empty if a fixed seed detects it.
     """
 
     name: str

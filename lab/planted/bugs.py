@@ -1,8 +1,8 @@
-"""Planted bugs: each breaks one guard of the service, and the gate must notice.
+"""Table of planted bugs, each of which breaks one guard of the service and must be detected.
 
-A bug is a piece of text in a copy of the package, replaced by another one. `planting` plants
-them, one at a time, and plays the fixed seeds of the simulation; where a bug shows only in what a
-client reads, or takes more to meet than they have, the named test of the gate catches it.
+A bug replaces a piece of text in a copy of the package. `planting` plants one bug at a time, and
+runs the fixed seeds of the simulation. A bug has a test of the gate instead, if it shows only in
+what a client reads, or if the seeds are too short to detect it.
 """
 from lab.planted import bug
 from lab.planted import of_bytes
@@ -12,7 +12,7 @@ from lab.planted import of_servers
 Bug = bug.Bug
 
 BUGS = (
-    # Which servers may use a volume.
+    # Admission of servers to a volume.
     Bug('another_server_joins_a_plain_volume', 'storage/domain/multiattach.py',
         '    if len(holders) > 1 or instance_uuid is None or first.instance_uuid != '
         'instance_uuid:\n',
@@ -51,7 +51,7 @@ BUGS = (
         'near its limit a project is counted by one transaction at a time', 'P6',
         'blockattach.tests.db.test_quotas'),
 
-    # What users say of a volume.
+    # Metadata of volumes.
     Bug('metadata_is_read_without_a_lock', 'storage/db/volumes/volumes.py',
         '    row = volume_rows.lock_judged(connection, volume)\n'
         '    if row.own_status in (_Own',
@@ -68,7 +68,7 @@ BUGS = (
         '            table.c.key.in_(old)))\n',
         'what is removed of one volume stays of the others', 'P6'),
 
-    # Which request was faster.
+    # Races between requests.
     Bug('a_row_is_written_over', 'storage/db/attachments/attachments.py',
         "_SAME_ROW = ('id', 'generation')\n",
         "_SAME_ROW = ('id',)\n",
@@ -108,7 +108,7 @@ BUGS = (
         '    return (\n',
         'what the database throws out is done again', 'P9'),
 
-    # Once and not twice.
+    # Idempotency, and the undo of failed requests.
     Bug('the_name_of_a_request_is_ignored', 'storage/control/attachments.py',
         '            if request is None:\n',
         '            if request is None or request.scope:\n',
@@ -144,7 +144,7 @@ BUGS = (
         'what was refused at its birth is gone', 'P2',
         'blockattach.tests.unit.domain.test_attachment_lifecycle'),
 
-    # Intent, act, outcome.
+    # Order of intent, operation and outcome.
     Bug('revoked_before_a_look', 'storage/volume/converge.py',
         '            state = self._desired(lease)\n',
         '            self._target.revoke(lease.volume_id, lease.initiator)\n'
@@ -200,7 +200,7 @@ BUGS = (
         'a read-only volume is attached read-only', 'P5',
         'blockattach.tests.db.test_legacy.LegacyTest'),
 
-    # Which process may act on a pair.
+    # Leases, deadlines, and the repair of targets.
     Bug('pairs_unlocked', 'storage/volume/lease.py',
         '        with (self._names.held_by(volume_id, initiator),\n'
         '              self._lease(volume_id, initiator, self._until(caller)) as lease):\n',
@@ -260,7 +260,7 @@ BUGS = (
         '                     if False for item in items}\n',
         'a host that no attachment wants is revoked', 'P7'),
 
-    # Volumes and their room.
+    # Placement and capacity.
     Bug('room_is_not_given_back', 'storage/db/volumes/volumes.py',
         '        volume_rows.release(connection, row)\n'
         '        volume_rows.move(connection, database, row, _Event.UNCLAIM',
@@ -281,7 +281,7 @@ BUGS = (
         "    _volumes.c.id == statements.value('volume_id')).values(\n",
         'a volume that waits for a pool is placed once', 'P6'),
 
-    # Volumes that are made of others.
+    # Clones.
     Bug('copied_while_it_is_removed', 'storage/db/volumes/sources.py',
         '    sources.check(now, size_gb)\n',
         '',
@@ -312,7 +312,7 @@ BUGS = (
         '        copied = False\n',
         'a copy has no thread that others wait for', 'P9',
         'blockattach.tests.unit.volume.test_making'),
-    # Volumes that become larger.
+    # Extension of volumes.
     Bug('a_claim_is_kept', 'storage/db/volumes/volume_rows.py',
         '        values |= claims.withdraw(connection, database, row)\n',
         '        pass\n',
@@ -439,7 +439,7 @@ BUGS = (
         'a project that accepts a volume needs room for it', 'P6',
         'blockattach.tests.db.test_transfers'),
 
-    # What only a client sees.
+    # Effects that only clients see.
     Bug('nova_is_not_asked', 'storage/domain/detach_rule.py',
         '    decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),\n',
         '    decisions.Row(1, lambda facts: True, Outcome.ALLOWED),\n',

@@ -1,4 +1,4 @@
-"""Planted bugs of what volumes are made of: storage that lies there, images, and moves."""
+"""Planted bugs in the data of volumes: managed volumes, images and migrations."""
 from lab.planted import bug
 
 Bug = bug.Bug
@@ -26,7 +26,7 @@ BUGS = (
         'what a repeat does not change ends at once', 'P9',
         'blockattach.tests.functional.test_disk_errors'),
 
-    # What lies on a backend already.
+    # Managed volumes and snapshots.
     Bug('what_is_managed_is_managed_again', 'storage/db/volumes/stored_names.py',
         '    if live_ids(database, by_name.values(), noun):\n',
         '    if not noun:\n',
@@ -130,7 +130,7 @@ BUGS = (
         'a volume that was to be a cached image and has no bytes goes', 'P9',
         'blockattach.tests.functional.test_image_cache_faults.MissTest'),
 
-    # Volumes that move.
+    # Migration of volumes.
     Bug('a_source_goes_first', 'storage/volume/move_work.py',
         "        failpoints.point('volume.moving.after_copy')\n",
         "        failpoints.point('volume.moving.after_copy')\n"

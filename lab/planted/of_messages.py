@@ -1,4 +1,4 @@
-"""Planted bugs of messages without a broker: who is believed, and what is sent again."""
+"""Planted bugs in messages without a broker: authentication, and repeated requests."""
 from lab.planted import bug
 
 Bug = bug.Bug

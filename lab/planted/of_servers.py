@@ -1,4 +1,4 @@
-"""Planted bugs of the compute side: who is at an act, what is left over, and who may write."""
+"""Planted bugs on the compute side: leases of actions, orphaned resources, and write access."""
 from lab.planted import bug
 
 Bug = bug.Bug
@@ -6,7 +6,7 @@ _TESTS = 'blockattach.tests.functional.servers'
 _FENCING = 'blockattach.tests.unit.compute.test_fencing.FencingTest'
 
 BUGS = (
-    # Processes that hang.
+    # Takeover of actions from processes that hang.
     Bug('an_older_lease_is_obeyed', 'compute/agent.py',
         '            if generation < newest:\n',
         '            if generation < _FIRST:\n',
@@ -52,7 +52,7 @@ BUGS = (
         'an act whose commit was written, and its answer lost, is done to its end', 'P4',
         f'{_TESTS}.test_failures.LostAnswerTest'),
 
-    # What is left over.
+    # Orphaned resources.
     Bug('a_lost_answer_is_lost', 'compute/acts/work.py',
         '        unknown = [one for one in found if one not in known]\n',
         '        unknown = [one for one in found if not known]\n',
@@ -97,7 +97,7 @@ BUGS = (
         'an act that was refused leaves no volume attaching', 'P2',
         f'{_TESTS}.test_repairs.RepairedTest'),
 
-    # Who may write, and see.
+    # Write access, and access to data.
     Bug('an_old_agent_lets_write', 'compute/placement.py',
         '    return _number(agent.version) >= _number(interface.MODES_SINCE)\n',
         '    return True\n',

@@ -1,6 +1,6 @@
-"""Plant bugs in copies of the package, one at a time, and see which test notices.
+"""Planting of bugs in copies of the package, one at a time, to find the test that detects each.
 
-`tools/plant-bugs` is the command. The copy is thrown away; the tree is not touched.
+`tools/plant-bugs` is the command. It deletes each copy, and does not change the checkout.
 """
 import ast
 import concurrent.futures
@@ -22,39 +22,40 @@ from lab.planted import bugs
 from lab.simulation import hunting
 
 Seeds = Sequence[Sequence[Any]]
-"""Seeds of the simulation, as `hunting.Wanted`."""
+"""Simulations to run, each with the fields of `hunting.Wanted`."""
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / 'blockattach'
 _CHILD = ('import json, sys\n'
           'from lab.simulation import hunting\n'
           'print(json.dumps(hunting.as_json(hunting.hunt(json.loads(sys.argv[1])))))\n')
-# A bug may make the service run in a circle: that is not waited for.
+# A bug may cause an endless loop.
 _LONGEST_SECONDS = 1200
 
 
 class NotPlanted(Exception):
-    """The table does not fit the code: a row must be written anew."""
+    """Raised if a row of the table does not fit the code and must be rewritten."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a bug was noticed, and how."""
+    """Result of a planted bug: whether and how it was detected."""
 
     bug: bugs.Bug
     caught: bool
     said: str
     seed: int | None = None
-    """Of the simulation that has caught it."""
+    """Seed of the simulation that detected the bug."""
 
     def __str__(self) -> str:
         return f'{self.bug.name}: {"caught " if self.caught else "missed"}{self.said}'
 
 
 def mutated(bug: bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
-    """The text of the bug's file with the bug in it.
+    """Return the text of the bug's file with the bug in it.
 
-    :raises NotPlanted: the old text is not there exactly once, or the new one is no Python
+    :raises NotPlanted: if the old text does not occur exactly once, or the result is invalid
+        Python
     """
     text = (package / bug.path).read_text(encoding='utf-8')
     found = text.count(bug.old)
@@ -69,11 +70,11 @@ def mutated(bug: bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
 
 
 def trial(bug: bugs.Bug | None, seeds: Seeds = hunting.FIXED) -> Outcome | None:
-    """Plant a bug and look for it.
+    """Plant a bug in a copy of the package, and try to detect it.
 
-    :param bug: None: the package as it is
-    :returns: None: the package as it is, and nothing was found
-    :raises NotPlanted: it cannot be planted
+    :param bug: None for the unchanged package
+    :returns: None if nothing is detected in the unchanged package
+    :raises NotPlanted: if the bug cannot be planted
     """
     with tempfile.TemporaryDirectory(prefix='planted-') as folder:
         copy = pathlib.Path(folder) / PACKAGE.name
@@ -89,11 +90,11 @@ def trial(bug: bugs.Bug | None, seeds: Seeds = hunting.FIXED) -> Outcome | None:
 
 def report(chosen: Sequence[bugs.Bug], jobs: int, seeds: Seeds = hunting.FIXED,
            say: Callable[[str], None] = print) -> int:
-    """Plant them all, and a package without any last, where they were caught.
+    """Plant all bugs, then run the seeds that detected one on the unchanged package.
 
-    :param say: takes a line for each
-    :returns: 0: all are caught; 1: one is missed, or the package itself was caught
-    :raises NotPlanted: one cannot be planted: nothing was tried
+    :param say: called with a line for each bug
+    :returns: 0 if all bugs are detected; 1 if one is missed, or the unchanged package fails
+    :raises NotPlanted: if a bug cannot be planted, before any is tried
     """
     for bug in chosen:
         mutated(bug)
@@ -111,7 +112,10 @@ def report(chosen: Sequence[bugs.Bug], jobs: int, seeds: Seeds = hunting.FIXED,
 
 def trials(chosen: Iterable[bugs.Bug], jobs: int,
            seeds: Seeds = hunting.FIXED) -> Iterator[Outcome]:
-    """One after the other, so many at once, as they end; raises as `trial`."""
+    """Plant bugs in parallel, and yield their results as they end.
+
+    :raises NotPlanted: if a bug cannot be planted
+    """
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         begun = [pool.submit(trial, bug, seeds) for bug in chosen]
         for ended in concurrent.futures.as_completed(begun):
@@ -135,9 +139,9 @@ def _hunted(bug: bugs.Bug | None, folder: str, seeds: Seeds) -> Outcome | None:
 
 
 def _tested(bug: bugs.Bug, folder: str) -> Outcome:
-    # The gate plays a part of some tests.
+    # By default some tests run only a part of their cases.
     done = _run(folder, '-m', 'unittest', bug.test, BLOCKATTACH_TEST_EXHAUSTIVE='1')
-    # A test that cannot be loaded sees nothing.
+    # A test that cannot be loaded fails without detecting the bug.
     ran = done is not None and not any(
         word in done.stderr for word in ('\nRan 0 tests', '_FailedTest'))
     caught = done is not None and ran and done.returncode == 1
@@ -146,7 +150,7 @@ def _tested(bug: bugs.Bug, folder: str) -> Outcome:
 
 def _run(folder: str, *arguments: str,
          **variables: str) -> subprocess.CompletedProcess[str] | None:
-    """None: it does not end."""
+    """Run Python in a copy. Return None if it does not end in time."""
     try:
         return subprocess.run(
             [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False,

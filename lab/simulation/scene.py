@@ -67,11 +67,11 @@ class Scene(clients.Judge):
 
     @abc.abstractmethod
     def violated(self, said: str) -> None:
-        """Called with what must not be."""
+        """Report a violation, described by ``said``."""
 
     @abc.abstractmethod
     def point(self, name: str) -> failpoints.Effect | None:
-        """Called at every failpoint."""
+        """Act on a failpoint that the current thread passes."""
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[storage_db.Database]:

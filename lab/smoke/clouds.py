@@ -1,4 +1,4 @@
-"""A cloud as the guides describe it: Keystone, MariaDB, RabbitMQ, tgtd and three processes."""
+"""Cloud as the guides describe it: Keystone, MariaDB, RabbitMQ, tgtd and three processes."""
 import contextlib
 import functools
 import io
@@ -23,7 +23,7 @@ PEOPLE = {'ann': ('shop', 'member'), 'nova': ('service', 'service'),
 
 
 class Cloud:
-    """Everything from construction until `close`, which finds all processes ended in order."""
+    """Cloud that runs from its construction until `close`."""
 
     def __init__(self):
         with contextlib.ExitStack() as stack_:
@@ -80,12 +80,12 @@ class Cloud:
         self.configuration.write_text(text.getvalue(), 'utf-8')
 
     def connect(self, name, **facts):
-        """Somebody's connection by openstacksdk."""
+        """Return an openstacksdk connection of a user."""
         project = PEOPLE[name][0] if name in PEOPLE else name
         return self.keystone.cloud(name, self.passwords[name], project, **facts)
 
     def run(self, program, *arguments, configuration=None, status=0):
-        """A command to its end; what it said."""
+        """Run a command to its end, check its exit status, and return its output."""
         log = self.folder / f'{program}.{len([*self.folder.iterdir()])}.said'
         done = forks.Fork([f'blockattach-{program}', '--config-file',
                            str(configuration or self.configuration), *arguments], log)
@@ -94,26 +94,26 @@ class Cloud:
         return done.text()
 
     def start(self, name):
-        """Start one of the processes, whether or not it has lived before."""
+        """Start one of the processes, for the first time or again."""
         self.running[name] = forks.Fork(
             [f'blockattach-{name}', '--config-file', str(self.configuration)],
             self.folder / f'{name}.log')
 
     def is_up(self):
-        """Whether the API answers, and lists the others as up."""
+        """Return True if the API answers and lists the other processes as up."""
         with contextlib.suppress(Exception):
             states = {one.binary: one.state for one in self.admin.services()}
             return states == dict.fromkeys(('cinder-scheduler', 'cinder-volume'), 'up')
         return False
 
     def a_volume(self, storage=None, **wanted):
-        """One of ann's that is available and may be shared."""
+        """Create a multiattach volume for the user ann, and wait until it is available."""
         volume = (storage or self.storage).create_volume(
             size=1, **{'volume_type': 'shared', **wanted})
         return polling.until(functools.partial(self.with_status, volume.id, 'available'))
 
     def with_status(self, volume_id, status):
-        """A volume if it has this status, else None."""
+        """Return the volume if it has the status, else None."""
         found = self.storage.get_volume(volume_id)
         assert not found.status.startswith('error'), found
         return found if found.status == status else None
@@ -123,9 +123,9 @@ class Cloud:
             process.kill()
 
     def close(self):
-        """End the processes in order, then what they stood on.
+        """End the processes in order, then their servers.
 
-        :raises AssertionError: one has not ended well, or has logged a traceback
+        :raises AssertionError: if a process did not end with status 0, or has logged a traceback
         """
         with self._closing:
             for name in reversed(PROCESSES):
