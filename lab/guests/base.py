@@ -1,4 +1,4 @@
-"""What tests in the lab share: guests that end with the test, kits that run in them, reports."""
+"""Base class of the tests in guests, which also runs conformance kits and keeps reports."""
 import json
 import os
 import re
@@ -7,14 +7,16 @@ import unittest
 from lab.guests.machines import guest
 
 STORES, TARGETS = 'behaviour of a store', 'behaviour of a target'
-"""Headings of tables."""
+"""Headings of the tables of conformance."""
 
-# For what takes two minutes on an idle machine.
+# A kit takes two minutes on an idle machine.
 _KIT_TIMEOUT = 1200.0
 
 
 class LabTestCase(unittest.TestCase):
-    """Skipped where there can be no guests; where CI is true, that is a failure."""
+    """Tests in guests, skipped on a machine without guests. With CI true, missing guests are a
+    failure.
+    """
 
     @classmethod
     def setUpClass(cls):
@@ -28,19 +30,19 @@ class LabTestCase(unittest.TestCase):
 
     @classmethod
     def report(cls, name, text):
-        """Report more than that it passed; tools/run-lab prints it in the end."""
+        """Keep a text that tools/run-lab prints at the end."""
         cls._keep(f'{name}.txt', text)
 
     def run_kit(self, machine, heading, backend, *names):
-        """Let a kit pass in a guest, and report what it proves.
+        """Run a conformance kit in a guest, and report the tested behaviours.
 
-        :param heading: of the table that all kits share which name it
-        :param backend: the heading of its column
-        :param names: of modules, classes or tests
+        :param heading: heading of the table that the kits of this kind share
+        :param backend: heading of the column of this kit
+        :param names: names of modules, classes or tests
         """
         done = machine.run('python', '-m', 'lab.guests.kits', *names,
                            timeout=_KIT_TIMEOUT, check=False,
-                           # A program that is missing in there is missing here.
+                           # A program that is missing in the guest is missing on the machine, too.
                            environment={'CI': os.environ.get('CI', '')})
         said = done.output + done.errors
         self.report(f'kit {backend}', ''.join(
@@ -52,7 +54,7 @@ class LabTestCase(unittest.TestCase):
         self.assertEqual(0, done.code, said)
 
     def a_guest(self, name, **options):
-        """A guest that is off yet, until the end of the test."""
+        """Return a guest that is switched off. It is closed at the end of the test."""
         made = guest.Guest(name, **options)
         self.addCleanup(made.close)
         return made

@@ -1,4 +1,4 @@
-"""A plain client of the Block Storage API v3: for hosts in guests, and for the tests."""
+"""Plain client of the Block Storage API v3 for hosts in guests, and for the tests."""
 import threading
 
 import requests
@@ -13,27 +13,27 @@ _TICK = 0.1
 
 
 class BlockStorage:
-    """An administrator, by name and password (``[api] auth_strategy = http_basic``)."""
+    """Client of an administrator with name and password (``[api] auth_strategy = http_basic``)."""
 
     def __init__(self, address, password):
         self._endpoint = f'http://{address}:{PORT}/v3'
         self._account = (USER, password)
 
     def ask(self, method, path, body=None):
-        """The JSON of the answer; raises for a refusal, with what it says."""
+        """Return the JSON of a response, or raise AssertionError with the text of a refusal."""
         answer = self._send(method, path, body)
         if not answer.ok:
             raise AssertionError(f'{method} {path}: {answer.status_code} {answer.text}')
         return answer.json() if answer.content else None
 
     def create_volume(self, size_gb):
-        """The id of one for several hosts, once it is available."""
+        """Create a multiattach volume, wait until it is available, and return its id."""
         made = self.ask('POST', '/volumes', {'volume': {
             'size': size_gb, 'volume_type': 'multiattach'}})['volume']
         return self.wait_for(f'/volumes/{made["id"]}', 'volume', 'available')['id']
 
     def wait_for(self, path, noun, status, seconds=_ANSWER_SECONDS):
-        """What is there, once it has this status."""
+        """Return a resource as soon as it has this status."""
         clock, never = clocks.Clock(), threading.Event()
         deadline = clock.monotonic() + seconds
         while (found := self.ask('GET', path)[noun])['status'] != status:

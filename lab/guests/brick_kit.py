@@ -1,5 +1,5 @@
-"""The kit of hosts for disks of the host itself by os-brick and the kernel's initiator. Runs in a
-guest: see test_compute_hosts.
+"""Conformance kit of compute hosts for os-brick and the kernel's initiator, with disks of the
+host. Runs in a guest, see test_compute_hosts.
 """
 import subprocess
 import uuid

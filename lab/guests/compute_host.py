@@ -1,4 +1,5 @@
-"""What a compute host does: it asks the API, and os-brick connects. Tests call this in a guest."""
+"""Work of a compute host: attachments over the API, and connections by os-brick. Runs in a guest.
+"""
 import os_brick.privileged
 from os_brick.initiator import connector
 from oslo_concurrency import lockutils
@@ -9,9 +10,9 @@ _LOCKS = '/run/lock/os-brick'
 
 
 def attach(service, volume_id, mode, own_address):
-    """Attach a volume and connect; what `grow` and `detach` are given.
+    """Attach a volume, connect it, and return the arguments of `grow` and `detach`.
 
-    :param service: address and password
+    :param service: address and password of the API
     """
     brick = _brick()
     api = block_storage.BlockStorage(*service)
@@ -25,18 +26,18 @@ def attach(service, volume_id, mode, own_address):
 
 
 def grow(held):
-    """Look how large a volume is now, in bytes."""
+    """Rescan a connected volume and return its size in bytes."""
     return _brick().extend_volume(held['connection'])
 
 
 def detach(service, held):
-    """Disconnect and detach."""
+    """Disconnect and detach a volume."""
     _brick().disconnect_volume(held['connection'], held['device'])
     block_storage.BlockStorage(*service).ask('DELETE', f'/attachments/{held["id"]}')
 
 
 def _brick():
-    # Root needs no helper: there is no sudo in here.
+    # os-brick runs as root here and needs no privsep daemon, as the guest has no sudo.
     for context in (os_brick.privileged.default, os_brick.privileged.brick_privsep_hide_output):
         context.set_client_mode(False)
     lockutils.set_defaults(_LOCKS)

@@ -1,9 +1,9 @@
-"""Runs a conformance kit in a guest: ``python -m lab.guests.kits NAME...``.
+"""Runner of a conformance kit in a guest: ``python -m lab.guests.kits NAME...``.
 
-The names are what unittest takes. ``elsewhere=CAPABILITY`` among them: it is of other devices than
-those here, on which it is proved. The last line of the output is JSON: ``behaviours``, by name,
-and what became of each; what the driver has ``declared``, and what the kit has ``proved``.
-Ends with 1 if a behaviour failed, or if those are not the same.
+The names are those of unittest. The argument ``elsewhere=CAPABILITY`` names a declared capability
+that other devices prove. The last line of the output is JSON: outcomes of the tests
+(``behaviours``), capabilities that the driver has ``declared``, and those that the kit has
+``proved``. The exit status is 1 if a test failed, or if declared and proved capabilities differ.
 """
 import json
 import sys
@@ -13,7 +13,7 @@ _ELSEWHERE = 'elsewhere='
 
 
 class Reported(unittest.TextTestResult):
-    """Remembers each test by its name as words: ``ok``, ``skipped`` or ``FAILED``."""
+    """Test result that records an outcome per test: ``ok``, ``skipped`` or ``FAILED``."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -21,7 +21,7 @@ class Reported(unittest.TextTestResult):
         self._kinds = set()
 
     def capabilities(self, noun):
-        """What all parts of the kit together have noted as ``declared`` or ``proved``."""
+        """Return the ``declared`` or ``proved`` capabilities of all test classes."""
         return sorted({name for kind in self._kinds if hasattr(kind, 'report')
                        for name in getattr(kind.report, noun)})
 

@@ -1,11 +1,13 @@
-"""An export as rtslib makes it; the tests call these in a guest."""
+"""Export of a device by rtslib. The tests call these functions in a guest."""
 import rtslib_fb
 
 _STORAGE = 'lab'
 
 
 def export(device, portal, iqn, accounts):
-    """Grant each of ``accounts``: initiator, username, password, whether it may only read."""
+    """Export a device and grant access to ``accounts``: initiator, username, password, read-only
+    flag.
+    """
     storage = rtslib_fb.BlockStorageObject(_STORAGE, device)
     group = rtslib_fb.TPG(rtslib_fb.Target(rtslib_fb.FabricModule('iscsi'), iqn), 1)
     group.set_attribute('authentication', '1')
@@ -20,12 +22,12 @@ def export(device, portal, iqn, accounts):
 
 
 def withdraw(iqn, initiator):
-    """Let an initiator in no more, and end its session."""
+    """Delete the ACL of an initiator, which ends its session."""
     rtslib_fb.NodeACL(_group(iqn), initiator).delete()
 
 
 def open_to_all(iqn, reader):
-    """Accept every login without a secret, and let a read-only host write."""
+    """Accept all logins without a secret, and make the mapped LUN of a reader writable."""
     group = _group(iqn)
     group.set_attribute('authentication', '0')
     group.set_attribute('generate_node_acls', '1')
@@ -34,7 +36,7 @@ def open_to_all(iqn, reader):
 
 
 def forget():
-    """Let go of the device of `export`, which no target offers any more."""
+    """Delete the backstore of `export`, whose target has been removed."""
     rtslib_fb.BlockStorageObject(_STORAGE).delete()
 
 

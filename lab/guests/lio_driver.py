@@ -1,4 +1,4 @@
-"""The LIO driver on a storage host; the tests call these in a guest."""
+"""LIO driver on a storage host. The tests call these functions in a guest."""
 import secrets
 
 from blockattach.storage.domain import connection
@@ -13,7 +13,10 @@ HOSTS = tuple(f'iqn.2026-01.org.example:host-{number}' for number in range(4))
 
 
 def before(device):
-    """Three hosts register to survive it, one reserves, one is revoked again, one only joins."""
+    """Prepare reservations before a power loss, and return the passwords and the reservations.
+
+    Three of four hosts register, one of them also reserves, and one of them is revoked again.
+    """
     lio_kit.setUpModule()
     given = {'passwords': [secrets.token_hex(8) for _ in HOSTS]}
     target, export = lio_kit.make_target(), an_export(device)
@@ -30,7 +33,7 @@ def before(device):
 
 
 def after(device, given):
-    """All four are granted again, as the rows would want; what each then holds."""
+    """Grant all four hosts again, and return the reservation of each."""
     lio_kit.setUpModule()
     target, export = lio_kit.make_target(), an_export(device)
     for grant in grants(given):
@@ -39,7 +42,7 @@ def after(device, given):
 
 
 def grant(device, address, initiator, password, mode):
-    """Let one host in by the driver, in a mode; where it is reached."""
+    """Grant a host access with the driver and return the connection."""
     lio_kit.setUpModule()
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
     made = target.grant(an_export(device), connection.Grant(
@@ -49,7 +52,7 @@ def grant(device, address, initiator, password, mode):
 
 
 def grant_volume(address, initiator, password):
-    """Let one host write to a logical volume; where it is reached, and the volume's device."""
+    """Grant a host access to a new logical volume, and return the connection and the device."""
     lio_kit.setUpModule()
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
     device = lvm_devices.devices().take()
@@ -59,7 +62,7 @@ def grant_volume(address, initiator, password):
 
 
 def grow(device, size_gb):
-    """Make a logical volume larger, then for its hosts, as a manager does."""
+    """Extend a logical volume and its export."""
     lio_kit.setUpModule()
     lvm_kit.configure(lvm_kit.DISK)
     lvm_kit.lvm('lvextend', '--size', f'{size_gb}g', device)
@@ -67,7 +70,9 @@ def grow(device, size_gb):
 
 
 def grant_two(address, password):
-    """Let two hosts write to a logical volume, by one credential; where it is reached."""
+    """Grant two hosts access to a new logical volume with one credential, and return the
+    connection.
+    """
     lio_kit.setUpModule()
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
     export = an_export(lvm_devices.devices().take())

@@ -1,6 +1,6 @@
-"""What goes wrong around the real LIO: other programs that change it, or what it offers.
+"""Faults around the real LIO, caused by other programs or by the exported device.
 
-Runs in a guest, with the target's kit (test_kits); on a stand-in for the kernel there are more.
+Runs in a guest with the kit of the target (test_kits). Further faults are tested on a fake kernel.
 """
 import dataclasses
 import os
@@ -22,7 +22,7 @@ STRANGER = 'iqn.2026-01.org.example:stranger'
 
 
 class LvmUnderLioTest(lio_kit.Lio):
-    """What LIO offers stays there; what is not there is not offered."""
+    """An exported logical volume cannot be removed, and a missing one cannot be exported."""
 
     def test_lvremove_of_an_exported_volume_is_refused_and_its_host_goes_on(self):
         export = self.an_export()
@@ -44,7 +44,7 @@ class LvmUnderLioTest(lio_kit.Lio):
 
 
 class OtherProgramsTest(lio_kit.Lio):
-    """What they changed is listed as it is, and the next grant repairs it."""
+    """Changes of other programs are listed, and repaired by the next grant."""
 
     def test_a_target_that_was_opened_to_all_is_closed(self):
         export = self.an_export()
@@ -63,7 +63,7 @@ class OtherProgramsTest(lio_kit.Lio):
             self.assertEqual(scsi.DATA_PROTECT, session.write(0, _BLOCK).key)
 
     def test_stale_backstore_and_credential_replaced_by_grant(self):
-        """Another device under the volume's name, and another host's secret."""
+        """A grant replaces a backstore of another device and a credential of another host."""
         export, other = self.an_export(), self.an_export()
         grant = self.a_grant(export)
         name = f'{lio_kit.PREFIX}{export.name}'
@@ -83,7 +83,7 @@ class OtherProgramsTest(lio_kit.Lio):
                 self.assertEqual(byte * 512, file.read(512))
 
     def granted(self, export):
-        """The truth of one volume."""
+        """Return the grants of a volume that the target lists."""
         [found] = [found for found in self.target.exports()
                    if found.volume_id == export.volume_id]
         return found.grants

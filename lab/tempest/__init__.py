@@ -1,1 +1,1 @@
-"""Tempest's tests of block storage on a whole cloud. Run by `tools/run-tempest`."""
+"""Tempest tests of block storage on a whole cloud. Run by `tools/run-tempest`."""

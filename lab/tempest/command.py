@@ -86,7 +86,7 @@ class NoNetworks(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing."""
+        """Do not log requests."""
 
 
 @contextlib.contextmanager

@@ -18,8 +18,10 @@ OFFERED = {
         'consistency_group': 'false', 'volume_locality': 'false', 'concurrency_tests': 'true',
         'api_extensions': 'all'},
 }
-"""Options by group. ``extend_attached_volume`` depends on the target, and ``backend_names`` on the
-cloud, so they are not included.
+"""Options by group.
+
+``extend_attached_volume`` depends on the target and ``backend_names`` on the cloud, so they are
+not included.
 """
 
 if __name__ == '__main__':
