@@ -14,9 +14,7 @@ _KIT_TIMEOUT = 1200.0
 
 
 class LabTestCase(unittest.TestCase):
-    """Tests in guests, skipped on a machine without guests. With CI true, missing guests are a
-    failure.
-    """
+    """Tests in guests. Without guests they are skipped, or fail if CI is true."""
 
     @classmethod
     def setUpClass(cls):

@@ -5,9 +5,7 @@ _STORAGE = 'lab'
 
 
 def export(device, portal, iqn, accounts):
-    """Export a device and grant access to ``accounts``: initiator, username, password, read-only
-    flag.
-    """
+    """Export a device to ``accounts``: initiator, username, password, read-only flag."""
     storage = rtslib_fb.BlockStorageObject(_STORAGE, device)
     group = rtslib_fb.TPG(rtslib_fb.Target(rtslib_fb.FabricModule('iscsi'), iqn), 1)
     group.set_attribute('authentication', '1')

@@ -70,9 +70,7 @@ def grow(device, size_gb):
 
 
 def grant_two(address, password):
-    """Grant two hosts access to a new logical volume with one credential, and return the
-    connection.
-    """
+    """Grant two hosts access to a volume with one credential, and return the connection."""
     lio_kit.setUpModule()
     target = lio_kit.make_target(target_ip_address=address, target_secondary_ip_addresses=())
     export = an_export(lvm_devices.devices().take())

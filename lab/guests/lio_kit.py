@@ -1,6 +1,6 @@
-"""The target's kit for the real LIO on logical volumes. Runs in a guest: see test_targets.
+"""Conformance kit of targets for the real LIO on logical volumes. Runs in a guest, see test_kits.
 
-Every act goes through the privsep daemon, which has dropped all rights but its own.
+All operations go through the privsep daemon, which only has the capabilities of its context.
 """
 import dataclasses
 import os
@@ -41,7 +41,7 @@ def tearDownModule():
 
 
 def make_target(**changed):
-    """A target on several portals, with a prefix of its own."""
+    """Return a target with several portals and a prefix of its own."""
     usual = dataclasses.replace(settings.settings('/run'), target='lio', target_port=3260,
                                 target_prefix=PREFIX, target_secondary_ip_addresses=PORTALS[1:])
     made = lio.LioTarget(dataclasses.replace(usual, **changed))
@@ -50,13 +50,13 @@ def make_target(**changed):
 
 
 def info(made, grant):
-    """What the Block Storage API answers for a grant."""
+    """Return the connection_info of a grant, as the Block Storage API returns it."""
     return made.to_dict() | {'auth_method': 'CHAP', 'auth_username': grant.credential.username,
                              'auth_password': grant.credential.password}
 
 
 class Lio(lvm_devices.OnLvm):
-    """Whatever a test offers goes with it."""
+    """Base class whose targets are removed at the end of each test."""
 
     def setUp(self):
         super().setUp()
@@ -76,7 +76,7 @@ class Lio(lvm_devices.OnLvm):
         return scsi.KitScsi()
 
     def session(self, made, grant, **options):
-        """A host that sends commands of its own making."""
+        """Return a session of a host that sends SCSI commands of the test."""
         session = scsi.Session(grant.initiator, info(made, grant), **options)
         self.addCleanup(session.close)
         return session
@@ -170,7 +170,7 @@ class LioAccessTest(target.AccessContract, Lio):
         self.assertEqual({}, self.granted(export))
 
 
-# WRITE SAME (10, 16), with UNMAP, WRITE (10), UNMAP, COMPARE AND WRITE, all said to read.
+# WRITE SAME (10, 16), with UNMAP, WRITE (10), UNMAP, COMPARE AND WRITE, all declared as reads.
 LIES = tuple(bytes.fromhex(text) for text in (
     '41000000000000000100', '41080000000000000100', '93000000000000000000000000010000',
     '93080000000000000000000000080000', '93000000000000000000000000000000',
@@ -183,7 +183,7 @@ class LioScsiTest(kit_scsi.ScsiContract, Lio):
 
 
 class LargeBlockTest(kit_scsi.ScsiContract, Lio):
-    """A disk of 4096-byte blocks, which hosts must know of."""
+    """SCSI tests on a device with blocks of 4096 bytes."""
 
     def make_device(self, volume_id, size_gb):
         return loop_device(self, size_gb, '--sector-size', '4096')
@@ -202,20 +202,20 @@ class LargeBlockTest(kit_scsi.ScsiContract, Lio):
 
 
 def loop_device(test, size_gb, *options):
-    """A device over a sparse file, made in no time."""
+    """Create a loop device over a sparse file, which is fast."""
     path = os.path.join(test.enterContext(tempfile.TemporaryDirectory(dir='/dev/shm')), 'bytes')
     with open(path, 'wb') as file:
         file.truncate(units.gib_to_bytes(size_gb))
     done = subprocess.run(['losetup', '--find', '--show', *options, path], check=True,
                           capture_output=True, text=True)
     device = done.stdout.strip()
-    # It goes when LIO lets go of it.
+    # The kernel detaches the device when LIO closes it.
     test.addCleanup(subprocess.run, ['losetup', '--detach', device], check=True)
     return device
 
 
 def _bytes_of(device):
-    """The file behind a loop device."""
+    """Return the path of the file behind a loop device."""
     with open(f'/sys/block/{os.path.basename(device)}/loop/backing_file') as file:
         return file.read().strip()
 
@@ -225,7 +225,7 @@ class LioResizeTest(target.ResizeContract, Lio):
 
 
 class LioReservationTest(target.ReservationContract, Lio):
-    """Hosts that register for real."""
+    """Reservation tests with hosts that send real registrations."""
 
     def setUp(self):
         self.sessions = {}
@@ -251,7 +251,7 @@ class LioReservationTest(target.ReservationContract, Lio):
         self.assertEqual(scsi.RESERVATION_CONFLICT,
                          self.of(self.grants[1]).write(0, bytes(_BLOCK)).status)
         self.target.revoke(self.export.volume_id, self.grants[0].initiator)
-        # The first command after a change of reservations is answered by the news of it.
+        # The first command after a change of reservations returns a unit attention.
         self.of(self.grants[1]).write(0, bytes(_BLOCK))
         self.assertEqual(scsi.GOOD, self.of(self.grants[1]).write(0, bytes(_BLOCK)).status)
 
@@ -262,9 +262,9 @@ class LioReservationTest(target.ReservationContract, Lio):
 
 
 class CostTest(Lio):
-    """What a connect costs beside fifty others. Reported, not asserted: machines are busy.
+    """Duration of a connect alone and beside fifty other volumes, reported but not asserted.
 
-    On loop devices over sparse files, which are made in no time.
+    The load of the machine varies. The devices are loop devices, which are created fast.
     """
 
     def make_device(self, volume_id, size_gb):
@@ -280,7 +280,7 @@ class CostTest(Lio):
               f'beside 50 volumes: {beside / alone:.2f} times', flush=True)
 
     def seconds(self):
-        """The least of ten: a busy machine only adds to it."""
+        """Return the shortest of ten durations, as load only makes a connect slower."""
         clock, found = clocks.Clock(), []
         for export in [self.an_export() for _ in range(10)]:
             start = clock.monotonic()

@@ -1,9 +1,9 @@
-"""Devices for a target's kit: logical volumes that the lvm store makes. Runs in a guest.
+"""Devices for the kits of targets: logical volumes of the lvm store. Runs in a guest.
 
     class LioTest(lvm_devices.OnLvm, target.TargetContract):
         ...
 
-Making one takes longer than most of the tests, so they are used again, emptied.
+Creating a volume takes longer than most tests, so volumes are discarded and reused.
 """
 import functools
 import subprocess
@@ -19,7 +19,7 @@ _POOL_SIZE = '3g'
 
 
 class Devices:
-    """Thin volumes in a group on the guest's first disk, which must be empty."""
+    """Thin volumes in a volume group on the first disk of the guest, which must be empty."""
 
     def __init__(self):
         context.lvm.set_client_mode(False)
@@ -33,7 +33,7 @@ class Devices:
         self._free = []
 
     def take(self):
-        """The path of one of 1 GiB that reads as zeros."""
+        """Return the path of a volume of 1 GiB that reads as zeros."""
         if self._free:
             path = self._free.pop()
             subprocess.run(['blkdiscard', path], check=True)
@@ -46,31 +46,31 @@ class Devices:
         return path
 
     def grow(self, path, size_gb):
-        """Extend one, in use or not. It is not given to another test."""
+        """Extend a volume, which may be in use. The volume is not reused."""
         self._store.extend(self._volumes.pop(path), size_gb)
 
     def allocated(self, path):
-        """How many bytes of the pool one takes."""
+        """Return the number of bytes that a volume occupies in the pool."""
         return self._store.allocated_bytes(self._volumes[path])
 
     def delete(self, path):
-        """Remove one, as a backend does."""
+        """Delete a volume with the store."""
         self._store.delete(self._volumes[path])
 
     def give_back(self, path):
-        """Once nobody uses it."""
+        """Return a volume that is not in use to the pool."""
         if path in self._volumes:
             self._free.append(path)
 
 
 @functools.cache
 def devices():
-    """Those of this guest; the volume group is made with the first call."""
+    """Return the devices of this guest. The first call creates the volume group."""
     return Devices()
 
 
 class OnLvm(target.TargetBase):
-    """What a kit asks of devices."""
+    """Base class of target tests on logical volumes."""
 
     def make_device(self, volume_id, size_gb):
         path = devices().take()
@@ -85,7 +85,7 @@ class OnLvm(target.TargetBase):
 
     def setUp(self):
         self.given = []
-        # The last to happen: until then the target holds them.
+        # Cleanups run in reverse order, so the target releases the devices first.
         self.addCleanup(self._give_back)
         super().setUp()
 

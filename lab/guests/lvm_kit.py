@@ -1,7 +1,7 @@
-"""The kit for stores on a real volume group, and real faults; run in a guest by `test_lvm_store`.
+"""Conformance kit of stores on a real volume group, and tests of real faults.
 
-Uses only the disks that it is given, and volume groups that it makes on them. The lvm.conf is its
-own, as an operator would write it, and quick: no copies of metadata, no daemons.
+Runs in a guest, see `test_lvm_store`. The tests use the given disks only, with an lvm.conf of
+their own. It is fast: no metadata backups, no daemons.
 """
 import dataclasses
 import fcntl
@@ -24,11 +24,11 @@ from blockattach.storage.privileged import context
 from blockattach.storage.privileged import lvm as privileged
 from blockattach.tests.conformance import settings
 
-# Two empty disks of the guest's own.
+# Empty disks of the guest.
 DISK, SECOND_DISK = '/dev/ubda', '/dev/ubdb'
 GROUP = 'lab'
 POOL = 'lab-pool'
-# An LV of somebody else in our pool keeps it active between two tests, and is counted only.
+# An LV of another program keeps the pool active between tests. It only counts in totals.
 STRANGER = 'stranger'
 SITE = privileged.Site(GROUP, '', 60)
 
@@ -49,7 +49,7 @@ activation {{
 
 
 def lvm(*words, check=True):
-    """Run ``lvm``; what it says, rows if it was asked for a report."""
+    """Run ``lvm`` and return its output."""
     done = subprocess.run(['lvm', *words], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, check=False,
                           env={**os.environ, 'LC_ALL': 'C', 'LVM_SUPPRESS_FD_WARNINGS': '1'})
@@ -59,14 +59,14 @@ def lvm(*words, check=True):
 
 
 def report(verb, kind, fields):
-    """The rows of one of LVM's reports on the group, sizes in bytes."""
+    """Return the rows of an LVM report on the group, with sizes in bytes."""
     said = json.loads(lvm(verb, '--reportformat', 'json', '--units', 'b', '--nosuffix', '-o',
                           fields, GROUP))
     return said['report'][0][kind]
 
 
 def configure(*accepted):
-    """Let LVM see these devices only; the path of the lvm.conf that says so."""
+    """Write an lvm.conf that accepts only these devices, and return its path."""
     folder = os.environ.get('LVM_SYSTEM_DIR') or tempfile.mkdtemp(prefix='lvm-')
     os.environ['LVM_SYSTEM_DIR'] = folder
     path = pathlib.Path(folder, 'lvm.conf')
@@ -76,7 +76,7 @@ def configure(*accepted):
 
 
 def backend_settings(lvm_type, **changes):
-    """The settings of a backend on the group."""
+    """Return the settings of a backend on the group."""
     options = {'volume_group': GROUP, 'lvm_type': lvm_type, 'thin_pool': POOL,
                'conf_file': os.path.join(os.environ['LVM_SYSTEM_DIR'], 'lvm.conf'),
                'command_seconds': 60, 'warn_percent': 80, 'full_percent': 95,
@@ -87,7 +87,7 @@ def backend_settings(lvm_type, **changes):
 
 
 class Lvm(store.StoreContract):
-    """One group for all tests of a class. The kit is for those below."""
+    """Base class of store tests. All tests of a class share a volume group."""
 
     lvm_type = ''
 
@@ -109,8 +109,8 @@ class Lvm(store.StoreContract):
         return lvm_stores.load(backend_settings(self.lvm_type, volume_group='another'))
 
     def remove_all(self):
-        """All volumes of a test; the pool and the stranger stay."""
-        # What the next test is given must read as zeros, as wiped room does.
+        """Remove all volumes of a test, but not the pool and the foreign LV."""
+        # The next test expects new volumes to read as zeros, as they do after a wipe.
         lvm('lvremove', '--yes', '--force', '--config', 'devices/issue_discards=1', '--select',
             f'lv_name!={POOL} && lv_name!={STRANGER}', GROUP)
 
@@ -169,7 +169,7 @@ class ThickStoreTest(Lvm):
 
 
 class FaultsTest(unittest.TestCase):
-    """Faults of disks and of the kernel, and what LVM 2.03 says of them."""
+    """Faults of disks and of the kernel, with the errors of LVM 2.03."""
 
     def setUp(self):
         super().setUp()
@@ -203,7 +203,7 @@ class FaultsTest(unittest.TestCase):
         lvm('lvcreate', '--yes', '--type', 'thin-pool', '--size', '64m', '--addtag', 'blockattach',
             '--name', POOL, GROUP)
         lvm('lvchange', '--errorwhenfull', 'y', f'{GROUP}/{POOL}')
-        # 64 MiB are given away more often than a real pool ever is.
+        # Allow more over-subscription than usual, as the pool only has 64 MiB.
         store = lvm_stores.load(dataclasses.replace(
             backend_settings('thin'), max_over_subscription_ratio=1000.0))
         volume = self.created(store)
@@ -216,7 +216,7 @@ class FaultsTest(unittest.TestCase):
         for act in ((store.create, self.volume()), (store.create_snapshot, snapshot),
                     (store.clone, volume, self.volume()), (store.extend, volume, 2)):
             self.refuses(errors.BackendFull, r'100\.0% full; extend the pool: lvextend', *act)
-        # What LVM itself says when asked all the same.
+        # Check the error of LVM itself, as the store refuses before it calls LVM.
         with self.assertRaisesRegex(privileged.CommandFailed, 'reached threshold') as caught:
             privileged.snapshot_thin(SITE, volume.name, f'_{snapshot.name}')
         self.assertIsInstance(group.error_of(1, *caught.exception.args), errors.BackendFull)
@@ -274,7 +274,7 @@ class FaultsTest(unittest.TestCase):
             fcntl.flock(held, fcntl.LOCK_EX)
             self.refuses(errors.BackendUncertain, 'lvm fullreport did not finish within 2 seconds',
                          self.store(command_seconds=2).create, volume)
-            # Nobody waits for the lock any more.
+            # No lvm process waits for the lock any more.
             self.assertEqual('', subprocess.run(['pgrep', '-x', 'lvm'], check=False, text=True,
                                                 capture_output=True).stdout)
         self.store().create(volume)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Print what the tests of the lab have reported: texts, then tables of what the kits prove, a row
-for each behaviour and a column for each backend. tools/run-lab ends with it.
+"""Print the reports of the tests in guests: texts, then tables of the tested behaviours.
+
+A table has a row for each behaviour and a column for each backend. Used by tools/run-lab.
 """
 import json
 import pathlib
@@ -11,12 +12,12 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-# What a backend's kit does not ask of it.
+# Cell of a behaviour that the kit of a backend does not test.
 NOT_ASKED = '-'
 
 
 def main() -> None:
-    """The folder is the argument."""
+    """Print the reports of the directory that the argument names."""
     folder = pathlib.Path(sys.argv[1])
     for path in sorted(folder.glob('*.txt')):
         if text := path.read_text(encoding='utf-8'):
@@ -32,8 +33,9 @@ def main() -> None:
 
 
 def table(heading: str, kits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of a table: a column for each kit's backend, a row for each behaviour; in the end
-    what each backend can do beyond its contract.
+    """Yield the lines of a table with a column for each backend and a row for each behaviour.
+
+    The last lines list the optional capabilities of each backend.
     """
     names = sorted({name for kit in kits for name in kit['behaviours']})
     first = max(map(len, [heading, *names]))

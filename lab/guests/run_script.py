@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run a script in a guest of its own; lab/guests/run prepares the machine for it, and says how."""
+"""Run a script in a new guest. The wrapper lab/guests/run prepares the machine."""
 import argparse
 import os
 import sys
@@ -8,14 +8,14 @@ from blockattach.platform import units
 from lab.guests.machines import guest
 from lab.guests.machines import remote
 
-# As timeout(1) and the shell have them.
+# Exit codes of timeout(1) and of the shell.
 TIMED_OUT = 124
 CANNOT_RUN = 125
 KILLED = 128
 
 
 def main() -> int:
-    """The exit code of the script, 124 if it took too long, 125 if there is no guest for it."""
+    """Return the exit code of the script, 124 after a timeout, or 125 without a guest."""
     options = parser().parse_args()
     reason = guest.missing()
     if reason is not None:
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of lab/guests/run."""
+    """Return the argument parser of lab/guests/run."""
     made = argparse.ArgumentParser(prog='lab/guests/run')
     made.add_argument('--disk', type=int, action='append', default=[], metavar='GIB',
                       help='an empty disk for it: /dev/ubda, the next one /dev/ubdb')
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def pass_on(stream: str, said: bytes) -> None:
-    """What the script says, on the same stream here, at once."""
+    """Write output of the script to the same stream of this process."""
     to = sys.stdout if stream == 'o' else sys.stderr
     to.buffer.write(said)
     to.buffer.flush()

@@ -1,4 +1,4 @@
-"""The whole service on a storage host: LVM, LIO, and a disk for what shall outlive a power cut."""
+"""Service on a storage host with LVM and LIO, and a disk for files that survive a power loss."""
 import secrets
 
 import bcrypt
@@ -38,7 +38,7 @@ target = lio
 target_ip_address = %s
 """
 
-# As an operator prepares it, once.
+# Preparation by an operator, done once.
 _PREPARE = f"""
 set -e
 vgcreate --yes {GROUP} "$1"
@@ -51,7 +51,7 @@ echo "$3" >{PASSWORDS}
 umount /srv
 """
 
-# The folder of LIO's own database is to be on a disk.
+# The directory of LIO's database must be on a disk to survive a power loss.
 _MOUNT = """
 set -e
 mount "$1" /srv
@@ -60,50 +60,50 @@ mount --bind /srv/target /etc/target
 
 
 class StorageHost:
-    """A guest with a disk for volumes and one for the service's state."""
+    """Guest with a disk for volumes and a disk for the state of the service."""
 
     def __init__(self):
         self.guest = guests.Guest(
             'storage', memory='1G', modules=guests.STORAGE,
             disks=[guests.make_disk(units.gib_to_bytes(6)), guests.make_disk(256 * units.MIB)])
-        # Where the service is, and how hosts prove that they may ask.
+        # Address of the service and password of the account.
         self.service = (self.guest.address, secrets.token_hex(8))
         self.api = block_storage.BlockStorage(*self.service)
 
     def prepare(self):
-        """Make volume group, file system, configuration and the file of passwords."""
+        """Create the volume group, the file system, the configuration and the password file."""
         digest = bcrypt.hashpw(self.service[1].encode(), bcrypt.gensalt(4)).decode()
         self.guest.run('sh', '-c', _PREPARE, 'sh', self.guest.device(0), self.guest.device(1),
                        f'{block_storage.USER}:{digest}',
                        given=(_SETTINGS % self.guest.address).encode())
 
     def serve(self):
-        """Start the service after a boot; back when it answers."""
+        """Mount the disks after a boot, start the service and wait until it is ready."""
         self.mount()
         self.start()
 
     def mount(self):
-        """What outlives a boot, as it is at each one."""
+        """Mount the disk of the state, which is required after each boot."""
         self.guest.run('sh', '-c', _MOUNT, 'sh', self.guest.device(1))
 
     def start(self):
-        """Start the service; back when it answers."""
+        """Start the service and wait until it is ready."""
         self._service = self.guest.spawn(
             'blockattach-all', '--state-dir', STATE, '--config-file', CONF, '--log-file', LOG,
             '--listen', f'{self.guest.address}:{block_storage.PORT}')
         self._service.wait_until_it_says('serves at', _START_SECONDS)
 
     def log(self):
-        """What the service has logged."""
+        """Return the log of the service."""
         return self.guest.run('cat', LOG, check=False).output
 
     def device(self, volume_id):
-        """The path of a volume on this host."""
+        """Return the path of a volume on this host."""
         return f'/dev/{GROUP}/volume-{volume_id}'
 
 
 def extend(volume_id, size_gb):
-    """Extend a volume as the driver does. Runs in the guest."""
+    """Extend a volume with the store, as the driver does. Runs in the guest."""
     conf = cfg.ConfigOpts()
     backend.register(conf, BACKEND)
     conf(['--config-file', CONF], project='blockattach')

@@ -1,4 +1,4 @@
-"""Hosts that give volumes to their servers by the kernel's own initiator, in a guest."""
+"""Conformance of compute hosts that use os-brick and the kernel's initiator, in a guest."""
 from lab.guests import base
 from lab.guests.machines import guest as guests
 from lab.guests.machines import initiator

@@ -1,4 +1,4 @@
-"""A guest is a machine of its own: it starts, does what is asked, and changes nothing here."""
+"""Tests of guests: start, commands and isolation from the machine."""
 import contextlib
 import os
 import pathlib
@@ -11,12 +11,12 @@ from lab.guests import base
 from lab.guests.machines import guest
 from lab.guests.machines import remote
 
-# Longer than any test takes: a test that waits for it has failed.
+# Seconds, longer than any test takes. A test that waits for it has failed.
 FOREVER = '1000'
 
 
 class CommandTest(base.LabTestCase):
-    """One guest for all: what they do leaves nothing behind that another would see."""
+    """Commands in a guest that all tests share."""
 
     @classmethod
     def setUpClass(cls):
@@ -79,7 +79,7 @@ class CommandTest(base.LabTestCase):
         self.guest.run('kill', done.output.strip())
 
     def test_commands_run_side_by_side(self):
-        """Each waits for what the other does."""
+        """Two commands that wait for each other both end."""
         script = 'echo >/run/$0; until [ -e /run/$1 ]; do sleep 0.1; done'
         first = self.guest.spawn('sh', '-c', script, 'first', 'second')
         self.addCleanup(first.kill)
@@ -142,7 +142,10 @@ class LifecycleTest(base.LabTestCase):
             machine.run('sh', '-c', f'echo c >/proc/sysrq-trigger; sleep {FOREVER}')
 
     def test_its_programs_end_with_its_kernel(self):
-        """Else they would go on with the machine's: what writes to the guest's files, to ours."""
+        """The processes of a guest end with its kernel, which is killed.
+
+        Otherwise they would continue on the machine, and write to its files.
+        """
         escaped = os.path.join(tempfile.mkdtemp(), 'escaped')
         machine = self.a_guest('killed')
         machine.start()
@@ -180,7 +183,7 @@ class LinksTest(base.LabTestCase):
 
     def test_a_guest_that_is_closed_leaves_no_taps(self):
         with guest.Guest('closed', link_count=2) as machine:
-            # By their numbers: the next guest, of another worker maybe, takes the same names.
+            # Compare the indexes too, as the next guest of another worker may use the same names.
             taps = {(number, name) for number, name in socket.if_nameindex()
                     if name in machine.links.taps}
             self.assertEqual(set(machine.links.taps), {name for _, name in taps})
@@ -188,7 +191,7 @@ class LinksTest(base.LabTestCase):
 
 
 def kernel_of(name):
-    """The process that is a guest's kernel: the first of its session."""
+    """Return the process of a guest's kernel, which is the leader of its session."""
     for path in pathlib.Path('/proc').glob('[0-9]*'):
         with contextlib.suppress(OSError):
             pid = int(path.name)

@@ -1,4 +1,4 @@
-"""LIO in one guest, the kernel's initiator in two others, over routed links."""
+"""LIO in one guest and the kernel's initiator in two others, over routed links."""
 import hashlib
 
 from blockattach.platform import units

@@ -1,4 +1,4 @@
-"""The kits for targets on logical volumes, in guests of their own."""
+"""Conformance of targets on logical volumes, in guests."""
 from blockattach.platform import units
 from lab.guests import base
 from lab.guests.machines import guest
@@ -25,6 +25,6 @@ class LioTest(TargetKitTest):
 class TgtTest(TargetKitTest):
 
     def test_tgt_on_lvm_keeps_the_contract(self):
-        # tgtd discards in files, not on logical volumes.
+        # tgtd supports UNMAP on files, but not on logical volumes.
         self.run_kit(self.machine(), base.TARGETS, 'LVM + tgt', 'elsewhere=unmap',
                      'lab.guests.tgt_kit')

@@ -1,4 +1,5 @@
-"""The lab: guests with a kernel, disks and links of their own, for what a test machine has not.
+"""Guests with a kernel, disks and network links of their own, for tests that need root or modules.
 
-``doc/source/contributor/lab.rst`` says how to use it, ``lab/guests/run`` runs a script in a guest.
+``doc/source/contributor/lab.rst`` describes their use. ``lab/guests/run`` runs a script in a
+guest.
 """

@@ -1,10 +1,11 @@
-"""Runs inside a guest and does what the lab says, a command a connection, many at once.
+"""Agent inside a guest, which executes one command per connection, several at a time.
 
-Asked is one line of JSON (`Request`), answered are frames: a letter (``o`` standard output, ``e``
-standard error, ``x`` the exit code, ``f`` why it could not be started), the length in four bytes,
-the bytes. A connection that is closed before the exit code kills the command and what it started.
+A request is a line of JSON (`Request`). The response consists of frames: a letter (``o`` standard
+output, ``e`` standard error, ``x`` exit code, ``f`` reason why the command could not be started),
+the length in four bytes, and the bytes. Closing the connection before the exit code kills the
+command and its children.
 
-It is a script of the standard library alone: a guest starts it before anything else.
+The script only uses the standard library, since it is the first process that the guest starts.
 """
 import contextlib
 import json
@@ -18,13 +19,13 @@ import tempfile
 from typing import TypedDict
 
 PORT = 4000
-# The line on the console that says so.
+# Line on the console when the agent is ready.
 READY = b'lab: the agent listens'
 HEADER = struct.Struct('>cI')
 
 
 class Request(TypedDict):
-    """A command; ``input`` is what it reads, in latin-1 so that any bytes pass."""
+    """Command to execute. ``input`` is its standard input, in latin-1 to allow any bytes."""
 
     command: list[str]
     directory: str
@@ -33,7 +34,7 @@ class Request(TypedDict):
 
 
 class Command(socketserver.StreamRequestHandler):
-    """One connection: start the command, hand on what it says, say how it ended."""
+    """Handler of a connection, which executes a command and sends its output and exit code."""
 
     def handle(self) -> None:
         line = self.rfile.readline()
@@ -53,10 +54,10 @@ class Command(socketserver.StreamRequestHandler):
             self._answer(b'x', str(process.wait()).encode())
 
     def _hand_on(self, process: 'subprocess.Popen[bytes]') -> None:
-        """Until the command ends, or the connection does.
+        """Forward output until the command ends or the connection is closed.
 
-        A daemon that the command started may hold its output open for ever, so the end of the
-        command counts, not the end of its output.
+        The end of output is not awaited, since a daemon started by the command may keep the pipe
+        open.
         """
         assert process.stdout is not None and process.stderr is not None
         pipes = {process.stdout.fileno(): b'o', process.stderr.fileno(): b'e'}
@@ -75,7 +76,7 @@ class Command(socketserver.StreamRequestHandler):
                     else:
                         selector.unregister(pipe)
                         del pipes[pipe]
-                # All that was said before the end is in the pipes by now: first empty them.
+                # All output before the end is in the pipes by now. Read it before returning.
                 if ready == {ended}:
                     return
 
@@ -94,7 +95,7 @@ def _start(request: Request) -> 'subprocess.Popen[bytes]':
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Hears on all addresses: what reaches a guest is the lab itself."""
+    """Server on all addresses. Only the lab can reach the guest."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -1,11 +1,11 @@
-"""The guest's end of `Guest.call`: reads what to call, and writes the answer as the last line."""
+"""Guest side of `Guest.call`: call a function and print the result as the last line."""
 import importlib
 import json
 import sys
 
 
 def main() -> None:
-    """Module, name and arguments are JSON on standard input."""
+    """Read module, name and arguments as JSON from standard input, and print the result."""
     asked = json.load(sys.stdin)
     function = getattr(importlib.import_module(asked['module']), asked['name'])
     answer = json.dumps(function(*asked['arguments']))

@@ -1,4 +1,4 @@
-"""What a guest shows on its console: the kernel's words, and those of its first process."""
+"""Console output of a guest: messages of the kernel and of the first process."""
 import collections
 import threading
 from typing import BinaryIO
@@ -10,7 +10,7 @@ _LINES = 200
 
 
 class Console:
-    """Reads until the last process of the guest has gone, for each of them holds the other end."""
+    """Reader of a console until the last process of the guest has ended and closed the pipe."""
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._lines: collections.deque[bytes] = collections.deque(maxlen=_LINES)
@@ -20,22 +20,23 @@ class Console:
         threading.Thread(target=self._read, args=(pipe,), daemon=True).start()
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Whether the agent listens; false at once if the guest has ended."""
+        """Return True when the agent is ready, or False if the guest ends or the timeout expires.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._closed, timeout)
             return self._ready
 
     def wait_until_closed(self, timeout: float) -> None:
-        """Until nothing of the guest is left.
+        """Wait until all processes of the guest have ended.
 
-        :raises remote.LabError: something is
+        :raises remote.LabError: if they do not end in time
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._closed, timeout):
                 raise remote.LabError(f'a guest does not end\n{self._text()}')
 
     def text(self) -> str:
-        """The last lines."""
+        """Return the last lines of the console."""
         with self._changed:
             return self._text()
 

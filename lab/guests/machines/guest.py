@@ -1,4 +1,4 @@
-"""A guest: User-Mode Linux on the machine's own root, with disks, links and an agent of its own.
+"""Guest with User-Mode Linux on the root file system of the machine, and its own disks and links.
 
     disk = guest.make_disk(units.gib_to_bytes(4))
     with guest.Guest('storage', disks=[disk], modules=guest.STORAGE) as storage:
@@ -8,8 +8,8 @@
         storage.start()
         storage.run('vgchange', '-ay', 'lab')
 
-What a guest writes is in its memory and ends with it, save what it writes to its disks and to the
-folder that it shares. Works inside ``lab/guests/enclose`` only.
+Files that a guest writes are in its memory, except on its disks and in the shared directory.
+Guests only work inside ``lab/guests/enclose``.
 """
 import contextlib
 import json
@@ -34,12 +34,12 @@ from lab.guests.machines import console as consoles
 from lab.guests.machines import links
 from lab.guests.machines import remote
 
-# Kernel modules by what a guest is for.
+# Kernel modules of storage hosts and of initiators.
 STORAGE = ('dm-thin-pool', 'dm-snapshot', 'target_core_iblock', 'target_core_file',
            'iscsi_target_mod')
 INITIATOR = ('iscsi_tcp', 'sd_mod', 'sg', 'dm-multipath')
 
-# Seconds that a busy machine never needs.
+# Seconds, longer than a busy machine needs.
 START_TIMEOUT = 60.0
 COMMAND_TIMEOUT = 60.0
 _END_TIMEOUT = 30.0
@@ -51,7 +51,7 @@ _PROGRAMS = ('linux.uml', 'gcc', 'ip', 'busybox', 'modprobe')
 
 
 def missing() -> str | None:
-    """Why there can be no guest here; None if there can."""
+    """Return the reason why guests are unavailable, or None."""
     if os.geteuid() != 0:
         return 'the lab needs root'
     for program in _PROGRAMS:
@@ -61,12 +61,12 @@ def missing() -> str | None:
 
 
 def is_enclosed() -> bool:
-    """Whether this process is in namespaces of its own, as ``lab/guests/enclose`` makes them."""
+    """Return True in a process in the namespaces that ``lab/guests/enclose`` creates."""
     return 'BLOCKATTACH_LAB' in os.environ
 
 
 def make_disk(size: int) -> str:
-    """An empty sparse image of ``size`` bytes, which goes with the lab; its path."""
+    """Create a sparse disk image of ``size`` bytes and return its path."""
     descriptor, path = tempfile.mkstemp(prefix='disk-')
     with os.fdopen(descriptor, 'wb') as file:
         file.truncate(size)
@@ -74,19 +74,23 @@ def make_disk(size: int) -> str:
 
 
 def start_all(*guests: 'Guest') -> None:
-    """Start several at once."""
+    """Start several guests in parallel."""
     with futures.ThreadPoolExecutor() as pool:
         for started in [pool.submit(guest.start) for guest in guests]:
             started.result()
 
 
 class Guest:
-    """One machine; it may be started and ended again and again, its disks and addresses stay."""
+    """Machine that can be started and stopped repeatedly. Its disks and addresses stay the same.
+    """
 
     def __init__(self, name: str, *, memory: str = '512M', disks: Sequence[str] = (),
                  link_count: int = 1, modules: Sequence[str] = (), udev: bool = False,
                  shared: str | None = None) -> None:
-        """``disks`` are paths of images; ``shared`` is a folder that it sees as ``/results``."""
+        """
+        :param disks: paths of disk images
+        :param shared: directory that the guest sees as ``/results``
+        """
         self.name = name
         self._memory = memory
         self._disks = tuple(disks)
@@ -100,17 +104,17 @@ class Guest:
 
     @property
     def address(self) -> str:
-        """Its address on link 0."""
+        """Address on link 0."""
         return self.links.addresses[0]
 
     def device(self, disk: int) -> str:
-        """What the guest calls the image at this place of its list."""
+        """Return the path in the guest of a disk, by its index."""
         return f'/dev/ubd{"abcdefgh"[disk]}'
 
     def start(self, timeout: float = START_TIMEOUT) -> None:
-        """Switch it on; back when it takes commands.
+        """Start the guest and wait until it accepts commands.
 
-        :raises remote.LabError: it ended or hangs; the text is what its console shows
+        :raises remote.LabError: if the guest ends or hangs, with its console output
         """
         assert self._process is None, f'{self.name} is on'
         reading, writing = os.pipe()
@@ -130,11 +134,12 @@ class Guest:
             given: bytes = b'', directory: str = '/',
             environment: Mapping[str, str] | None = None,
             listener: remote.Listener | None = None) -> remote.Done:
-        """Carry out a command; ``given`` is what it reads.
+        """Run a command and wait for its end.
 
-        :raises remote.CommandFailed: it did not end with 0, and ``check`` is true
-        :raises remote.CommandTimeout: it did not end, and was killed
-        :raises remote.ConnectionLost: the guest ended
+        :param given: standard input of the command
+        :raises remote.CommandFailed: if the exit code is not 0 and ``check`` is true
+        :raises remote.CommandTimeout: if the command did not end in time and was killed
+        :raises remote.ConnectionLost: if the guest ended
         """
         running = self.spawn(*command, given=given, directory=directory, environment=environment)
         done = running.wait(timeout, listener)
@@ -144,7 +149,7 @@ class Guest:
 
     def spawn(self, *command: str, given: bytes = b'', directory: str = '/',
               environment: Mapping[str, str] | None = None) -> remote.Running:
-        """Begin a command and do not wait for it."""
+        """Start a command without waiting for its end."""
         programs = os.path.dirname(sys.executable)
         own = {'PATH': f'{programs}:/usr/sbin:/usr/bin:/sbin:/bin',
                'PYTHONPATH': str(_CHECKOUT)}
@@ -152,9 +157,9 @@ class Guest:
                               environment={**own, **(environment or {})}, fate=self.fate)
 
     def wait_for(self, *command: str, timeout: float = COMMAND_TIMEOUT) -> remote.Done:
-        """Carry out a command again and again, until it ends with 0.
+        """Repeat a command until its exit code is 0.
 
-        :raises remote.CommandFailed: it did not
+        :raises remote.CommandFailed: if the timeout expires
         """
         never = threading.Event()
         deadline = self._clock.monotonic() + timeout
@@ -166,9 +171,9 @@ class Guest:
 
     def call(self, function: Callable[..., Any], *arguments: Any,
              timeout: float = COMMAND_TIMEOUT) -> Any:
-        """Call a function of a module in the guest; its arguments and its answer are JSON.
+        """Call a function of a module in the guest. Arguments and result are encoded as JSON.
 
-        :raises remote.CommandFailed: it raised; the text is its traceback
+        :raises remote.CommandFailed: if the function raises, with the traceback
         """
         asked = {'module': function.__module__, 'name': function.__name__,
                  'arguments': arguments}
@@ -177,19 +182,20 @@ class Guest:
         return json.loads(done.output.splitlines()[-1])
 
     def fate(self) -> str | None:
-        """Nothing while it is on, else that it is off and the last that its console showed."""
+        """Return None if the guest is running, else a message with the end of its console output.
+        """
         if self._process is not None and self._process.poll() is None:
             return None
         return f'{self.name} is off; its console:\n{self.console()}'
 
     def console(self) -> str:
-        """The last that its kernel and first process have said, since it was started."""
+        """Return the last lines of the console since the start."""
         return self._console.text() if self._console is not None else ''
 
     def stop(self) -> None:
-        """Switch it off in order: what it wrote to its disks is there.
+        """Shut the guest down. All data is written to its disks.
 
-        :raises remote.LabError: it does not end
+        :raises remote.LabError: if the guest does not end
         """
         assert self._console is not None, f'{self.name} is off'
         last = self.spawn('sh', '-c', 'sync; busybox poweroff -f')
@@ -198,19 +204,19 @@ class Guest:
         self.power_cut()
 
     def power_cut(self) -> None:
-        """Take its power away, whatever it is doing; nothing if it has none."""
+        """Kill the guest like a power loss. A stopped guest is left alone."""
         if self._process is None:
             return
         assert self._console is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        # Its disks and taps are free when the last of its processes has gone.
+        # Disks and taps can be reused when the last process of the guest has ended.
         self._console.wait_until_closed(_END_TIMEOUT)
         self._process = None
 
     def close(self) -> None:
-        """Take it away with its links; the images stay."""
+        """Kill the guest and remove its links. Disk images are kept."""
         self.power_cut()
         self.links.remove()
 
@@ -237,13 +243,14 @@ class Guest:
 
 
 def _shim() -> str:
-    """The library that a guest's kernel needs, compiled once a lab (why: see the source)."""
+    """Return the library that the kernel of a guest needs, compiled once. Its source explains why.
+    """
     path = os.path.join(tempfile.gettempdir(), 'ptrace_shim.so')
     if not os.path.exists(path):
         with tempfile.TemporaryDirectory() as folder:
             made = os.path.join(folder, 'shim.so')
             subprocess.run(['gcc', '-O2', '-Wall', '-shared', '-fPIC', '-o', made,
                             str(_HERE / 'ptrace_shim.c')], check=True)
-            # Another process may do the same: the last one puts the same thing there.
+            # A concurrent process may do the same, with the same result.
             os.replace(made, path)
     return path

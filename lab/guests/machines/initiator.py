@@ -1,4 +1,4 @@
-"""A guest's kernel as a host: open-iscsi logs in, and the disk is there."""
+"""Kernel initiator of a guest, controlled by open-iscsi."""
 from lab.guests.machines import guest as guests
 
 _START = """
@@ -10,25 +10,26 @@ iscsid
 
 
 class Initiator:
-    """The initiator of a guest that has the modules `guest.INITIATOR` and udevd."""
+    """Initiator of a guest with the modules `guest.INITIATOR` and udevd."""
 
     def __init__(self, guest: guests.Guest) -> None:
         self.guest = guest
-        # As init.sh writes it.
+        # The name that init.sh configures.
         self.name = f'iqn.2026-01.org.example:{guest.name}'
 
     def start(self, replacement_timeout: int = 3) -> None:
-        """Start iscsid; once after each start of the guest.
+        """Start iscsid. Required after each start of the guest.
 
-        :param replacement_timeout: the seconds after which a reader of a session that was cut gets
-            an error; open-iscsi's own are two minutes
+        :param replacement_timeout: seconds after which I/O of a broken session fails. The default
+            of open-iscsi is two minutes.
         """
         self.guest.run('sh', '-c', _START, 'sh', str(replacement_timeout))
 
     def login(self, portal: str, iqn: str, username: str, password: str, lun: int = 0) -> str:
-        """Log in by CHAP; the path of the disk. ``portal`` is address:port.
+        """Log in with CHAP and return the path of the disk.
 
-        :raises remote.CommandFailed: the target refuses
+        :param portal: address and port
+        :raises remote.CommandFailed: if the target refuses the login
         """
         self._node(portal, iqn, '-o', 'new')
         for name, value in (('authmethod', 'CHAP'), ('username', username),
@@ -40,7 +41,7 @@ class Initiator:
         return path
 
     def logout(self, portal: str, iqn: str) -> None:
-        """Log out, and forget the node."""
+        """Log out and delete the node record."""
         self._node(portal, iqn, '--logout')
         self._node(portal, iqn, '-o', 'delete')
 

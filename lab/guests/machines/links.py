@@ -1,7 +1,7 @@
-"""The wires of a guest: taps in the lab's own network namespace, routed from one to another.
+"""Network links of guests: taps in the network namespace of the lab, with routes between them.
 
-Guest N has on link L the addresses 198.18.L.N (of the range that is kept for such tests, RFC 2544)
-and fd00:18:L::N; the machine at the other end of each wire is 198.18.L.254 and fd00:18:L::fe.
+Guest N has the addresses 198.18.L.N (of the range for benchmarks, RFC 2544) and fd00:18:L::N on
+link L. The other end of each link has 198.18.L.254 and fd00:18:L::fe.
 """
 import os
 import subprocess
@@ -13,13 +13,13 @@ _MACHINE = 254
 
 
 class Links:
-    """``count`` wires that belong to one guest, until `remove`."""
+    """Links of a guest, until `remove`."""
 
     def __init__(self, count: int) -> None:
         self.number = _free_number()
         self.taps = [_tap(self.number, link) for link in range(count)]
         self.addresses = [_ipv4(link, self.number) for link in range(count)]
-        # Empty where the machine's kernel has no IPv6.
+        # Empty if the kernel of the machine has no IPv6.
         self.addresses6 = ([_ipv6(link, self.number) for link in range(count)]
                            if os.path.exists('/proc/sys/net/ipv6') else [])
         self._unplugged: set[int] = set()
@@ -34,22 +34,23 @@ class Links:
                 _ip('route', 'add', self.addresses6[link], 'dev', tap)
 
     def unplug(self, link: int) -> None:
-        """Pull a wire out: nothing comes through. Link 0 also carries the words of the lab.
+        """Block all traffic of a link. The commands of the lab use link 0.
 
-        The tap stays up, for User-Mode Linux never uses one again that was down.
+        The tap stays up, because User-Mode Linux does not use a tap again that was down.
         """
         if link not in self._unplugged:
             self._switch(link, 'add')
             self._unplugged.add(link)
 
     def plug(self, link: int) -> None:
-        """Put a wire in again."""
+        """Allow the traffic of a link again."""
         if link in self._unplugged:
             self._switch(link, 'delete')
             self._unplugged.remove(link)
 
     def remove(self) -> None:
-        """Take the taps away. The first one goes last: it holds the number."""
+        """Delete the taps. The first one is deleted last, as it reserves the number of the guest.
+        """
         for link in reversed(range(len(self.taps))):
             self.plug(link)
             _ip('link', 'delete', self.taps[link])
@@ -62,7 +63,7 @@ class Links:
 
 
 def _free_number() -> int:
-    """A number that no other process of this lab has: making the tap claims it."""
+    """Return a free guest number. Creating its first tap reserves the number in this lab."""
     for number in _GUESTS:
         done = _try('tuntap', 'add', 'dev', _tap(number, 0), 'mode', 'tap')
         if done.returncode == 0:

@@ -1,4 +1,4 @@
-"""Commands in a running guest, as its agent carries them out."""
+"""Commands in a running guest, executed by its agent."""
 import dataclasses
 import json
 import socket
@@ -9,20 +9,23 @@ from collections.abc import Sequence
 from blockattach.platform import clock as clocks
 from lab.guests.machines import agent
 
-# Takes what a command says while it says it: which stream ('o' or 'e'), and the bytes.
+# Called with output while the command runs: the stream ('o' or 'e') and the bytes.
 Listener = Callable[[str, bytes], None]
 
 _CONNECT_TIMEOUT = 30.0
-# How often a command that says nothing is looked after, in seconds.
+# Seconds between checks of the guest while the command writes nothing.
 _LOOK_INTERVAL = 0.5
 
 
 class LabError(Exception):
-    """The lab could not do what was asked; the text says what and where."""
+    """Failed operation of the lab."""
 
 
 class CommandFailed(LabError):
-    """A command in a guest ended with another code than 0; ``done`` is all that is known of it."""
+    """Command in a guest that ended with another code than 0.
+
+    :ivar done: result of the command
+    """
 
     def __init__(self, done: 'Done') -> None:
         super().__init__(f'{done.command} ended with {done.code}\n{done.output}{done.errors}')
@@ -30,16 +33,16 @@ class CommandFailed(LabError):
 
 
 class CommandTimeout(LabError):
-    """A command did not end in time, and was killed."""
+    """Command that did not end in time and was killed."""
 
 
 class ConnectionLost(LabError):
-    """The guest went while it carried out a command."""
+    """Guest that ended while it executed a command."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A command that has ended, with what it wrote. ``code`` is negative for a signal."""
+    """Result of a command that has ended. ``code`` is negative for a signal."""
 
     command: tuple[str, ...]
     code: int
@@ -48,14 +51,16 @@ class Done:
 
 
 class Running:
-    """A command that runs; closed before its end, it is killed."""
+    """Running command. Closing the connection before its end kills the command."""
 
     def __init__(self, address: str, command: Sequence[str], *, directory: str,
                  environment: Mapping[str, str], given: bytes,
                  fate: Callable[[], str | None]) -> None:
-        """``fate`` says what became of a guest that has ended: it closes no connection.
+        """Start the command.
 
-        :raises ConnectionLost: there is no agent
+        :param fate: function that returns a message if the guest has ended, as a killed guest does
+            not close its connections
+        :raises ConnectionLost: if the agent cannot be reached
         """
         self.command = tuple(command)
         self._fate = fate
@@ -71,10 +76,10 @@ class Running:
             raise ConnectionLost(f'{self.command}: {fate() or exc}') from exc
 
     def wait(self, timeout: float, listener: Listener | None = None) -> Done:
-        """How it ended, after at most ``timeout`` seconds; then it is killed.
+        """Wait for the end of the command, and kill the command after ``timeout`` seconds.
 
-        :raises CommandTimeout: it did not end
-        :raises ConnectionLost: the guest did
+        :raises CommandTimeout: if the command did not end in time
+        :raises ConnectionLost: if the guest ended
         """
         deadline = self._clock.monotonic() + timeout
         with self._socket:
@@ -83,10 +88,11 @@ class Running:
             return done
 
     def wait_until_it_says(self, words: str, timeout: float) -> None:
-        """Wait until a daemon says that it serves, for at most ``timeout`` seconds; it goes on.
+        """Wait until the output of a daemon contains a text. The daemon keeps running.
 
-        :raises CommandFailed: it ended instead
-        :raises CommandTimeout, ConnectionLost: as `wait`
+        :raises CommandFailed: if the daemon ended
+        :raises CommandTimeout: if the text is missing after ``timeout`` seconds
+        :raises ConnectionLost: if the guest ended
         """
         deadline = self._clock.monotonic() + timeout
         while words not in self.said('o'):
@@ -94,15 +100,15 @@ class Running:
                 raise CommandFailed(done)
 
     def said(self, stream: str) -> str:
-        """What it has written to ``o`` or ``e`` as far as it has been read."""
+        """Return the received output of stream ``o`` or ``e``."""
         return b''.join(self._said[stream]).decode(errors='replace')
 
     def kill(self) -> None:
-        """Kill it with all that it started, and forget it."""
+        """Kill the command and its children, and close the connection."""
         self._socket.close()
 
     def _go_on(self, deadline: float, listener: Listener | None = None) -> Done | None:
-        """Read the next that it says; how it ended, if it has."""
+        """Read the next frame. Return the result if the command has ended, else None."""
         letter, payload = self._frame(deadline)
         if letter == 'x':
             return Done(self.command, int(payload), self.said('o'), self.said('e'))
@@ -121,7 +127,7 @@ class Running:
         got = bytearray()
         self._socket.settimeout(_LOOK_INTERVAL)
         while len(got) < length:
-            # A peer that goes on talking is waited for no longer than a silent one.
+            # The deadline also holds for a command that keeps writing.
             if self._clock.monotonic() > deadline:
                 raise CommandTimeout(f'{self.command} did not end in time. {self._so_far()}')
             try:
