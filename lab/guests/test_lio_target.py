@@ -1,6 +1,6 @@
-"""The LIO driver and power cuts, and hosts whose kernel is logged in, also while a volume grows.
+"""LIO driver after a power loss, and under hosts whose kernel is logged in, also during an extend.
 
-Its kit: test_kits.
+The conformance kit of the driver runs in test_kits.
 """
 from blockattach.platform import units
 from lab.guests import base
@@ -10,7 +10,7 @@ from lab.guests.machines import initiator
 
 
 class PowerCutTest(base.LabTestCase):
-    """LIO's database and a volume on disks of their own."""
+    """LIO's database on one disk, and a volume on another."""
 
     def test_reservations_outlive_it_but_not_those_of_a_revoked_host(self):
         machine = self.a_guest('lio', modules=guest.STORAGE, disks=[
@@ -20,7 +20,7 @@ class PowerCutTest(base.LabTestCase):
         self.mount(machine)
         given = machine.call(lio_driver.before, machine.device(1))
         self.assertEqual(['holder', 'registered', 'registered', 'none'], given['held'])
-        # Nothing is synced: the answer to the host was the promise.
+        # Nothing is synced. The response to a host guarantees that the registration is stored.
         machine.power_cut()
         machine.start()
         self.mount(machine)
@@ -32,7 +32,7 @@ class PowerCutTest(base.LabTestCase):
 
 
 class KernelHostTest(base.LabTestCase):
-    """What a mode that is changed live means to a host whose kernel is logged in."""
+    """Change of an access mode while the kernel of a host is logged in."""
 
     def setUp(self):
         super().setUp()
@@ -47,7 +47,7 @@ class KernelHostTest(base.LabTestCase):
                                  self.host.name, 'secret-of-the-host', mode)
 
     def failure(self):
-        """What a write says that fails; nothing if it does not."""
+        """Return the error of a write, or an empty text if it succeeds."""
         done = self.host.guest.run('dd', 'if=/dev/zero', f'of={self.disk}', 'bs=4k', 'count=1',
                                    'oflag=direct', 'status=none', check=False)
         return done.errors
@@ -78,7 +78,7 @@ class KernelHostTest(base.LabTestCase):
 
 
 class GrowingTest(base.LabTestCase):
-    """A volume becomes larger under a host whose kernel writes to it all the time."""
+    """Extend of a volume to which the kernel of a host writes all the time."""
 
     def setUp(self):
         super().setUp()
@@ -96,7 +96,7 @@ class GrowingTest(base.LabTestCase):
                                'secret-of-the-host', found['target_lun'])
         self.assertEqual(units.GIB, self.size(disk))
         session = self.sessions()
-        # Ends with the first write that fails.
+        # The loop ends at the first failed write.
         self.host.guest.run('sh', '-c', (
             f'(while dd if=/dev/zero of={disk} bs=64k count=16 oflag=direct status=none; do '
             f'echo; done) < /dev/null > /tmp/written 2> /tmp/failed & echo $! > /tmp/writer'))

@@ -1,12 +1,12 @@
-"""The lvm store on real volume groups, in guests: the kit for stores, and real faults."""
+"""The lvm store on real volume groups, in guests: conformance kit and faults."""
 from blockattach.platform import units
 from lab.guests import base
 from lab.guests.machines import guest
 
 KIT = 'lab.guests.lvm_kit'
 
-# What thick volumes do in another way than thin ones, once each: they copy and wipe whole GiB. All
-# the rest is proved of them on a stand-in for LVM, on every machine.
+# Tests in which thick volumes differ from thin ones, as they copy and wipe whole GiB. The other
+# tests run on a stand-in for LVM, on every machine.
 THICK = (
     'a_created_volume_reads_as_zeros',
     'a_deleted_volume_is_gone',
@@ -25,7 +25,7 @@ THICK = (
 
 
 class LvmGuest(base.LabTestCase):
-    """A class of the kit in a guest; a class here for each, so that they run side by side."""
+    """Base class for a class of the kit. Separate guests allow the classes to run in parallel."""
 
     def machine(self, disks):
         made = self.a_guest('storage', memory='640M', modules=guest.STORAGE, disks=[

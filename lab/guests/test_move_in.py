@@ -1,6 +1,6 @@
-"""A storage host with LVM and LIO moves in from Cinder while a host's kernel writes to its disk.
+"""Migration of a storage host with LVM and LIO from Cinder, while a host writes to its disk.
 
-The target is made by Cinder's own program for LIO (cinder-rtstool 29.0.0).
+Cinder's own program for LIO (cinder-rtstool 29.0.0) creates the target.
 """
 import os
 import unittest
@@ -22,7 +22,7 @@ RTSTOOL = sources.ROOT / '.venv-cinder' / 'bin' / 'cinder-rtstool'
 PLACES = {'OS_DEFAULT__STATE_PATH': storage_host.STATE}
 ACLS = f'/sys/kernel/config/target/iscsi/{IQN}/tpgt_1/acls'
 LUN = f'{ACLS}/../lun/lun_0'
-# Ends with the first write that fails.
+# The loop ends at the first failed write.
 WRITE_ON = """
 (written=0
 while dd if=/dev/zero of="$1" bs=4k count=16 oflag=direct status=none; do
@@ -32,7 +32,7 @@ done) </dev/null >/dev/null 2>/run/failed &
 
 
 def fill(address, name):
-    """A database of Cinder with the volume, and a host that has it. Runs in the guest."""
+    """Create a Cinder database with the volume and its attachment. Runs in the guest."""
     engine = sa.create_engine(THERE)
     made = cinder.Cinder(engine)
     volume_id = made.volume(
@@ -64,7 +64,7 @@ class MoveInTest(base.LabTestCase):
         self.address = self.storage.guest.address
 
     def offer(self):
-        """As Cinder's volume service does it."""
+        """Create the volume and its export, as Cinder's volume service does."""
         self.run_there('lvcreate', '--yes', '--type', 'thin', '--virtualsize', '1g', '--thinpool',
                        f'{storage_host.GROUP}-pool', '--name', f'volume-{VOLUME}',
                        storage_host.GROUP)
@@ -79,17 +79,17 @@ class MoveInTest(base.LabTestCase):
                               environment=PLACES).output
 
     def goes_on(self):
-        """The host writes some more."""
+        """Check that the host continues to write."""
         before = self.host.guest.run('cat', '/run/written', check=False).output.strip() or '0'
         self.host.guest.wait_for('sh', '-c', '[ "$(cat /run/written)" -gt "$0" ]', before)
         self.assertEqual('', self.host.guest.run('cat', '/run/failed').output)
 
     def cuts(self):
-        """What the host's kernel says of sessions that were cut: it logs in again by itself."""
+        """Return messages of the kernel about broken sessions. It would log in again silently."""
         return self.host.guest.run('sh', '-c', 'dmesg | grep "conn error" || true').output
 
     def serial(self):
-        """What the host knows its disk by."""
+        """Return the serial number by which the host identifies its disk."""
         return self.run_there('sh', '-c', f'cat {LUN}/*/wwn/vpd_unit_serial').output
 
     def test_the_host_goes_on_until_it_is_detached(self):

@@ -1,4 +1,4 @@
-"""libiscsi's conformance suite against a logical volume that the LIO driver exports."""
+"""libiscsi's conformance suite on a logical volume that the LIO driver exports."""
 import os
 import re
 import secrets
@@ -15,8 +15,10 @@ SECONDS = 600.0
 
 
 class Count(NamedTuple):
-    """Tests of one family. The suite also calls passed what it leaves out, wholly or in part,
-    because the disk says that it does not know a command; ``proved`` are those without.
+    """Numbers of tests of a family.
+
+    The suite counts tests as passed that it skips, wholly or in part, because the disk does not
+    support a command. ``proved`` does not include them.
     """
 
     proved: int
@@ -24,8 +26,8 @@ class Count(NamedTuple):
     tests: int
 
 
-# libiscsi 1.19 on Linux 6.1. What fails there is the kernel's own: a sense code of COMPARE AND
-# WRITE, RECEIVE COPY RESULTS, BYTCHK of VERIFY; and how much a thin volume discards at once.
+# libiscsi 1.19 on Linux 6.1. The failures are due to the kernel: a sense code of COMPARE AND
+# WRITE, RECEIVE COPY RESULTS, BYTCHK of VERIFY, and the granularity of discards of thin volumes.
 RECORDED = {
     'CompareAndWrite': Count(1, 3, 5),
     'ExtendedCopy': Count(6, 6, 6),
@@ -94,11 +96,11 @@ class SuiteTest(base.LabTestCase):
         self.assertEqual([], fallen, said)
 
     def run_suite(self, made, password):
-        """All that it says. It runs here, and reaches the guest as any host does."""
+        """Run the suite outside of the guest, like any host, and return its output."""
         url = f'iscsi://{made["target_portal"]}/{made["target_iqn"]}/{made["target_lun"]}'
         one, two = lio_driver.HOSTS[:2]
         with tempfile.TemporaryFile() as said:
-            # Unbuffered, so that what a test says stands between its name and its verdict.
+            # Unbuffered, so that the output of a test is between its name and its result.
             subprocess.run(
                 ['stdbuf', '-o0', 'iscsi-test-cu', '--dataloss', '--verbose', '-i', one, '-I', two,
                  '--test', 'SCSI', url], stdin=subprocess.DEVNULL, stdout=said,
@@ -110,7 +112,7 @@ class SuiteTest(base.LabTestCase):
 
 
 def counted(said):
-    """By family, what the suite says of its tests."""
+    """Return the numbers of tests by family."""
     families = {}
     for block in re.split('^(?=Suite: |  Test: )', said, flags=re.MULTILINE):
         if block.startswith('Suite: '):
@@ -125,7 +127,7 @@ def counted(said):
 
 
 def lines(counts):
-    """A table of them, beside what was recorded."""
+    """Yield the lines of a table of the numbers and the recorded ones."""
     row = '{:<27}{:>8}{:>8}{:>8}   {}'.format
     yield row("family of libiscsi's suite", 'proved', 'passed', 'tests', '').rstrip()
     for family, count in sorted(counts.items()):

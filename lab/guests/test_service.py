@@ -1,6 +1,6 @@
-"""The service on LVM and LIO, and two hosts with os-brick: what is promised, between machines.
+"""Service on LVM and LIO, with two hosts that use os-brick.
 
-One volume is attached to both hosts, to write and to read, before and after each test.
+A volume is attached to both hosts, to one of them read-only, before and after each test.
 """
 import contextlib
 import hashlib
@@ -15,15 +15,15 @@ from lab.guests import storage_host
 from lab.guests.machines import guest as guests
 from lab.guests.machines import initiator
 
-# Hosts queue what they write while the storage is away, however long a busy machine makes that.
+# Hosts queue writes while the storage is down. A busy machine may take long to restart it.
 OUTAGE_SECONDS = 1000
 SECONDS = 300.0
 KEY = 0xa1
 MODES = ('rw', 'ro')
 LUN = 0
 
-# Writes a block again and again, each time to the next place and down to the disk. It leaves some
-# of the processor to the others.
+# Write a block repeatedly, each time at the next offset and synchronously. The pause leaves
+# processor time to others.
 WRITE_ON = """
 set -e
 written=0
@@ -40,7 +40,7 @@ BLOCK = hashlib.shake_256(b'a block').digest(4096)
 
 
 class Host(initiator.Initiator):
-    """A compute host and what it holds of the volume."""
+    """Compute host and its attachment of the volume."""
 
     def __init__(self, name, mode):
         super().__init__(guests.Guest(name, modules=guests.INITIATOR, udev=True))
@@ -66,7 +66,7 @@ class Host(initiator.Initiator):
         return self.held['device']['path']
 
     def session(self):
-        """The number of its session, which is another one after each login."""
+        """Return the number of the session, which changes with each login."""
         return self.guest.run('iscsiadm', '-m', 'session').output.split()[1]
 
     def reservation(self, *words):
@@ -101,7 +101,7 @@ class ServiceTest(base.LabTestCase):
     @classmethod
     @contextlib.contextmanager
     def timed(cls, what):
-        """Print how long it took."""
+        """Measure the duration of a step for the report."""
         began = cls.clock.monotonic()
         yield
         cls.shown.append(f'{what:<64}{cls.clock.monotonic() - began:6.1f} s')
@@ -112,7 +112,7 @@ class ServiceTest(base.LabTestCase):
 
     @classmethod
     def both(cls, act):
-        """Let each of the hosts do it, at once."""
+        """Call a function for both hosts in parallel."""
         with futures.ThreadPoolExecutor() as pool:
             return list(pool.map(act, cls.hosts))
 
@@ -123,7 +123,10 @@ class ServiceTest(base.LabTestCase):
         self.assert_reads(written)
 
     def test_the_target_refuses_what_the_reader_writes(self):
-        """By a session of its name and credential: its kernel would not send a write."""
+        """A write in a session with the reader's name and credential is refused by the target.
+
+        The kernel of the reader would not send the write.
+        """
         self.writer.guest.run('dd', 'if=/run/block', f'of={self.writer.disk}', 'oflag=direct',
                               'bs=4k')
         with self.session_of(self.reader) as session:
@@ -144,7 +147,7 @@ class ServiceTest(base.LabTestCase):
         self.assertNotEqual(left['id'], self.reader.held['id'])
 
     def test_a_volume_that_is_used_grows(self):
-        """By the driver: the API cannot extend a volume."""
+        """The driver extends the volume, without a request to the API."""
         with self.goes_on() as further:
             self.storage.guest.call(storage_host.extend, self.volume_id, 2)
             self.assertEqual([2 * units.GIB] * 2, self.both(Host.grow))
@@ -182,8 +185,9 @@ class ServiceTest(base.LabTestCase):
 
     @contextlib.contextmanager
     def goes_on(self):
-        """The writer writes on all the time, and all read what it wrote; gives an act that waits
-        until it has written more.
+        """Write continuously during the context, then check the data on all hosts.
+
+        The context yields a function that waits until more has been written.
         """
         machine = self.writer.guest
         machine.run('rm', '-f', '/run/written', '/run/enough')
@@ -203,7 +207,7 @@ class ServiceTest(base.LabTestCase):
         self.assert_reads(BLOCK * int(machine.run('cat', '/run/written').output))
 
     def assert_reads(self, written):
-        """Both hosts, and the storage host, read this at the beginning of the volume."""
+        """Check that both hosts and the storage host read this data at the start of the volume."""
         read = [(self.storage.guest, self.storage.device(self.volume_id)),
                 *((host.guest, host.disk) for host in self.hosts)]
         for machine, device in read:
@@ -214,7 +218,7 @@ class ServiceTest(base.LabTestCase):
         return scsi.Session(host.name, host.held['connection'])
 
     def entry_of(self, host):
-        """Where LIO keeps the ACL of a host."""
+        """Return the path of the ACL of a host in LIO's configfs."""
         iqn = host.held['connection']['target_iqn']
         return f'/sys/kernel/config/target/iscsi/{iqn}/tpgt_1/acls/{host.name}/lun_{LUN}'
 

@@ -1,4 +1,4 @@
-"""LVM in a guest: thin and thick volumes on a disk that outlives a power cut."""
+"""LVM in a guest: thin and thick volumes on a disk that survives a power loss."""
 import hashlib
 
 from blockattach.platform import units

@@ -1,4 +1,4 @@
-"""The scripts of lab/guests: a script in a guest, and nothing left of the lab when it ends."""
+"""Scripts of lab/guests: execution in a guest, and removal of everything at the end."""
 import os
 import pathlib
 import select
@@ -16,7 +16,7 @@ SECONDS = 60.0
 class RunTest(base.LabTestCase):
 
     def run_script(self, *arguments, script):
-        """How lab/guests/run ended, with a script of one line."""
+        """Return the result of lab/guests/run with a script of one line."""
         return subprocess.run(
             [HERE / 'run', *arguments, 'sh', '-c', script, 'sh', 'argument'], check=False,
             stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -45,11 +45,11 @@ class EncloseTest(base.LabTestCase):
     def setUp(self):
         super().setUp()
         self.folder = folder = tempfile.mkdtemp()
-        # Each process inside holds its standard output: it ends when the last one does.
+        # Each process inside keeps the pipe open, so that end of file means that all have ended.
         self.outer = subprocess.Popen(
             [HERE / 'enclose', 'sh', '-c', 'setsid sleep 1000 & echo begun; sleep 1000'],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, 'TMPDIR': folder},
-            # A shell cannot trap what it has to ignore, as a test run in the background is.
+            # A shell cannot trap a signal that it inherits as ignored, as in a background job.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.addCleanup(self.outer.wait)
         self.addCleanup(self.outer.kill)

@@ -1,4 +1,4 @@
-"""The tutorial on open-iscsi, as it is written."""
+"""Tutorial on open-iscsi, executed as written."""
 from lab.guests import tutorials
 
 BOTH, FIRST, SECOND = tutorials.BOTH, tutorials.FIRST, tutorials.SECOND
@@ -15,7 +15,7 @@ class TutorialTest(tutorials.TutorialTestCase):
         self.assertEqual({BOTH, FIRST, SECOND, ATTACHED, DETACHING, DETACHED},
                          {caption for caption, _ in self.blocks})
         self.play(first, BOTH, FIRST)
-        # The second host says which volume and mode before it attaches, as the text says.
+        # According to the text the second host sets volume and mode before it attaches.
         self.blocks.sort(key=lambda block: (block[0] == BOTH and 'ask()' not in block[1]))
         self.play(second, BOTH, SECOND)
         self.assertEqual(['1', 'written by the first host'],

@@ -1,4 +1,4 @@
-"""The tutorial on a shared volume with OCFS2, as it is written."""
+"""Tutorial on a shared volume with OCFS2, executed as written."""
 from lab.guests import block_storage
 from lab.guests import tutorials
 
@@ -32,7 +32,7 @@ class SharedVolumeTest(tutorials.TutorialTestCase):
         self.assertEqual(2, tree.count('rw enforced by target, attached'), tree)
         self.play(first, CLUSTER, FORMAT, MOUNT, WRITE)
         self.play(second, CLUSTER, MOUNT)
-        # Both have it mounted, and see at once what the other one writes.
+        # Both hosts have mounted the file system and see each other's writes at once.
         self.assertEqual(['from host-a'], self.play(second, CHANGE).splitlines())
         self.assertEqual(['from host-a', 'from host-b'], self.play(first, READ).splitlines())
         self.report('a shared volume with OCFS2', tree)

@@ -1,4 +1,4 @@
-"""The target's kit for tgt on logical volumes. Runs in a guest: see test_targets."""
+"""Conformance kit of targets for tgt on logical volumes. Runs in a guest, see test_kits."""
 from blockattach.conformance import scsi as kit_scsi
 from blockattach.conformance import target
 from blockattach.tests.conformance import test_tgt
@@ -21,7 +21,9 @@ class TgtAccessTest(Tgt, target.AccessContract):
 class TgtScsiTest(Tgt, kit_scsi.ScsiContract):
 
     def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self):
-        """It says of these devices that it cannot; that it can is proved on files."""
+        """The driver declares no UNMAP for block devices. A kit on files proves that it works
+        there.
+        """
         super().test_what_a_host_unmaps_is_given_back_if_declared_and_only_then()
         self.leaves_out('what a host unmaps', 'tgtd gives it back in files, not on block devices')
 

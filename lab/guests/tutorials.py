@@ -1,4 +1,4 @@
-"""A tutorial as it is written: the commands of a page, between a storage host and two others."""
+"""Execution of the commands of a tutorial on a storage host and two other hosts."""
 import re
 
 from blockattach.tests.rules import sources
@@ -14,7 +14,7 @@ SECONDS = 600.0
 
 BOTH, FIRST, SECOND = 'on both hosts', 'on the first host', 'on the second host'
 
-# What one part has set, the next part finds.
+# Each part finds the variables of the previous parts.
 PART = """
 set -eu
 cd /run
@@ -26,10 +26,10 @@ declare -f >>state
 
 
 class TutorialTestCase(base.LabTestCase):
-    """The machines of a page, which are prepared but for what the page itself does.
+    """Prepared machines for the commands of a tutorial.
 
-    :cvar page: its path
-    :cvar names: of the variables that its commands set
+    :cvar page: path of the page
+    :cvar names: names of the variables that the commands set
     """
 
     page: str
@@ -52,7 +52,9 @@ class TutorialTestCase(base.LabTestCase):
                      'ann:PASSWORD': f'{block_storage.USER}:{password}'}
 
     def play(self, host, *captions):
-        """The blocks with these captions, in their order, in one shell; what they print."""
+        """Run the blocks with these captions, in the order of the page, in one shell. Return their
+        output.
+        """
         commands = '\n'.join(code for caption, code in self.blocks if caption in captions)
         for written, real in self.real.items():
             commands = commands.replace(written, real)

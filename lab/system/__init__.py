@@ -1,1 +1,1 @@
-"""Tests of whole clouds: crashes, restarts, upgrades under load. Run by `tools/run-system-tests`."""
+"""Tests of whole clouds: crashes, upgrades under load. Run by `tools/run-system-tests`."""

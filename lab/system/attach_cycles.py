@@ -1,4 +1,4 @@
-"""A client that attaches and detaches all the time, and repeats what it is answered to repeat."""
+"""Clients that attach and detach continuously, and repeat requests if the response asks for it."""
 import collections
 import http.client
 import itertools
@@ -11,30 +11,28 @@ from blockattach.platform import clock
 from blockattach.tests.functional import base
 
 ANSWER_SECONDS = 60
-"""Longer than anything may take: what is not answered by then is not answered."""
+"""Seconds, longer than a response may take. A later response counts as missing."""
 TIMEOUT_SECONDS = 90
-"""How long a client repeats one request."""
+"""Seconds during which a client repeats a request."""
 RETRYABLE = (409, 503, 504)
-"""With Retry-After these say: repeat it."""
+"""Status codes that ask for a repeat, with the header Retry-After."""
 THREADS = 4
 
 
 class GaveUp(Exception):
-    """A request whose answer is none that a client could go on with."""
+    """Request without a response after which a client could continue."""
 
 
 class Cycles:
-    """So many attach cycles over all endpoints, in threads; `start`, then `wait_for` or `join`.
+    """Given number of attach cycles over all endpoints, in threads.
 
-    :ivar done: how many have been gone through
-    :ivar failures: why a thread could not go on
-    :ivar statuses: how often a request was to be repeated, by status; None: the API had gone
+    :ivar done: number of completed cycles
+    :ivar failures: reasons why threads ended early
+    :ivar statuses: numbers of repeats by status, with None for a lost connection
     """
 
     def __init__(self, endpoints, volumes, total):
-        """
-        :param volumes: ids; each thread has one for itself, and all share the last
-        """
+        """:param volumes: ids of a volume for each thread, and of a volume that all share"""
         self.failures = []
         self.statuses = collections.Counter()
         self._endpoints = tuple(urllib.parse.urlsplit(endpoint) for endpoint in endpoints)
@@ -54,7 +52,7 @@ class Cycles:
             thread.start()
 
     def wait_for(self, count):
-        """Return when so many cycles have been gone through."""
+        """Wait until so many cycles have been completed."""
         with self._changed:
             self._changed.wait_for(lambda: self.done >= count or not self._alive(),
                                    TIMEOUT_SECONDS)
@@ -83,20 +81,20 @@ class Cycles:
             raise
 
     def _named(self, volume, host):
-        """Attach in one request, which has a name: a repeat makes nothing twice."""
+        """Attach with one idempotent request. A repeat creates nothing."""
         made = self._ask(200, 'POST', '/attachments', _wish(volume, host, base.connector(host)),
                          key=uuid.uuid4().hex)
         self._use_and_leave(made)
 
     def _reserved(self, volume, host):
-        """Reserve the volume first, send the connector later."""
+        """Reserve the volume and send the connector later."""
         made = self._ask(200, 'POST', '/attachments', _wish(volume, host), key=uuid.uuid4().hex)
         made = self._ask(200, 'PUT', f'/attachments/{made["attachment"]["id"]}',
                          {'attachment': {'connector': base.connector(host)}})
         self._use_and_leave(made)
 
     def _unnamed(self, volume, host):
-        """Attach without a name: without an answer, look for what was made."""
+        """Attach without an idempotency key. After a lost response, remove what was created."""
         made = self._ask(200, 'POST', '/attachments', _wish(volume, host, base.connector(host)),
                          lost=lambda: self._remove_all(volume, host))
         self._use_and_leave(made)
@@ -113,18 +111,18 @@ class Cycles:
         self._ask(200, 'DELETE', path, gone=True)
 
     def _remove_all(self, volume, host):
-        """Nothing of this host is left on the volume."""
+        """Remove all attachments of a host to a volume."""
         found = self._ask(200, 'GET', f'/attachments?instance_id={base.instance(host)}')
         for row in found['attachments']:
             if row['volume_id'] == volume:
                 self._remove(f'/attachments/{row["id"]}')
 
     def _ask(self, expected, method, path, body=None, key=None, gone=False, lost=None):
-        """The answer of one request, repeated as long as that is what the answer says.
+        """Send a request, repeat it as long as the response asks for it, and return the response.
 
-        :param key: a name for it
-        :param gone: that there is no such thing any more is what was wanted
-        :param lost: called before a repeat, if nobody knows what became of it
+        :param key: idempotency key
+        :param gone: True if status 404 counts as success
+        :param lost: called before each repeat, to clean up if the outcome is unknown
         """
         deadline = self._clock.monotonic() + TIMEOUT_SECONDS
         heard, first = [], next(self._cycle)
@@ -143,7 +141,7 @@ class Cycles:
         raise GaveUp(f'{method} {path} never ends: {heard}')
 
     def _once(self, where, method, path, body, key):
-        """Status, Retry-After and body; no status: the API has gone."""
+        """Return status, Retry-After and body. The status is None if the connection is lost."""
         headers = {'OpenStack-API-Version': 'volume 3.71', 'Content-Type': 'application/json'}
         if key is not None:
             headers['Idempotency-Key'] = key

@@ -1,4 +1,4 @@
-"""A service on a real tgtd whose target somebody changes by hand."""
+"""Service on a real tgtd whose targets a test changes with other programs."""
 import contextlib
 import os
 import pathlib
@@ -15,7 +15,7 @@ STRANGER = 'iqn.2026-01.org.example:stranger'
 
 
 class Site:
-    """One `blockattach-all` on files, what it has attached, and its tgtd."""
+    """`blockattach-all` on files, its attachments and its tgtd."""
 
     def __init__(self, test, service):
         self._test = test
@@ -26,7 +26,7 @@ class Site:
             service.state_dir, service.target_port, self.tgtd.client().path))
 
     def attach(self, host):
-        """Make a volume for a host and let it in; the volume's id, and the attachment."""
+        """Create a volume, attach it to a host, and return the volume's id and the attachment."""
         volume_id = self._test.a_volume(self.api)
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
@@ -35,7 +35,9 @@ class Site:
         return volume_id, made['attachment']
 
     def session(self, host, seconds=60):
-        """A host with a volume of its own, and a session that lasts; None without an initiator."""
+        """Attach a new volume and return an open session of its host, or None without an
+        initiator.
+        """
         _, made = self.attach(host)
         if not initiator.available():
             return None
@@ -46,22 +48,24 @@ class Site:
         return opened
 
     def sessions(self):
-        """As tgtd numbers them: another number is another session."""
+        """Return target, initiator and number of all sessions. A new session has another number.
+        """
         return sorted((target.name, session.initiator, session.sid)
                       for target in self.tgtd.client().targets() for session in target.sessions)
 
     def granted(self):
-        """The grants of the target."""
+        """Return the access modes of all grants of the target, by volume id and initiator."""
         return {(grant.volume_id, grant.initiator): grant.mode
                 for export in self.target.exports() for grant in export.grants}
 
     def exported(self):
-        """What the target offers."""
+        """Return the ids of the exported volumes."""
         return {export.volume_id for export in self.target.exports()}
 
     @contextlib.contextmanager
     def unseen(self):
-        """The service stands still meanwhile: it neither sees half of a change nor undoes it yet.
+        """Suspend the service during the context, so that it neither sees nor repairs a partial
+        change.
         """
         os.kill(self.service.pid, signal.SIGSTOP)
         base.until_still(self.service.pid)
@@ -71,7 +75,7 @@ class Site:
             os.kill(self.service.pid, signal.SIGCONT)
 
     def grant_by_hand(self, volume_id):
-        """A stranger whom no attachment knows."""
+        """Grant a volume to an initiator without an attachment."""
         [path] = pathlib.Path(self.service.state_dir).rglob(f'volume-{volume_id}')
         self.target.grant(
             connection.Export(volume_id, path.name, str(path), 1),
@@ -79,12 +83,12 @@ class Site:
                              connection.Credential('stranger', 'secret-of-twelve'), '-stranger'))
 
     def offer_by_hand(self, volume_id):
-        """A volume to nobody."""
+        """Create a target without grants for a volume."""
         self.tgtd.client().add_target(
             4242, f'{settings.settings("/").target_prefix}volume-{volume_id}')
 
     def reconciled(self):
-        """What the service reports as repaired."""
+        """Return the numbers of repairs that the service reports."""
         [counts] = [one['reconciled'] for one in self.api.list('services', '/os-services')
                     if one['binary'] == 'cinder-volume']
         return counts

@@ -1,4 +1,4 @@
-"""Secrets that are known, and all places where they must not turn up."""
+"""Known secrets, and the places that must not contain them."""
 import base64
 import collections
 import glob
@@ -17,23 +17,22 @@ from blockattach.tests.fixtures import servers
 SECONDS = 180
 CONFIGURATION, KEYS, CLIENTS = 'configuration', 'keys', 'clients'
 BUS, DATABASE, LIBRARIES = 'bus', 'database', 'log of libraries'
-# Where their level is DEBUG, these write the rows that are read, in a request or not, and what is
-# sent to Glance and answered.
+# At level DEBUG, these libraries log the rows of queries, and requests and responses of Glance.
 _OF_LIBRARIES = re.compile(
     rb'^.* DEBUG (?:sqlalchemy\.engine\.Engine (?:\[req-.*\] )?Row \(|keystoneauth\.session ).*$',
     re.MULTILINE)
 _PART = 1 << 16
-# What a client of AMQP logs in with, once a connection: how else should the broker know it?
+# Mechanisms with which an AMQP client sends its password once per connection.
 _LOGINS = (b'\x05PLAIN', b'\x08AMQPLAIN')
 
 
 def secret():
-    """One that needs no quotes anywhere."""
+    """Return a secret that needs no quoting in any format."""
     return f'canary{random_source.token_hex(16)}'
 
 
 class Wiretap:
-    """Stands before a broker and keeps every byte that passes, but for how clients log in."""
+    """Proxy of a broker that records all bytes except those of logins."""
 
     def __init__(self, port):
         self._port = port
@@ -48,7 +47,7 @@ class Wiretap:
         self._listening.close()
 
     def heard(self):
-        """All that was said so far, in both directions."""
+        """Return the bytes of both directions so far."""
         return b'\n'.join(bytes(stream) for stream in self._streams)
 
     def _accept(self):
@@ -83,9 +82,10 @@ class Wiretap:
 
 
 class Canary(NamedTuple):
-    """A secret that stands out in any text, and the places where it belongs.
+    """Secret that is unique in any text, and the places that may contain it.
 
-    :ivar tolerated: other places where it may be
+    :ivar places: places that must contain the secret
+    :ivar tolerated: other places that may contain the secret
     """
 
     text: str
@@ -93,11 +93,12 @@ class Canary(NamedTuple):
     tolerated: frozenset[str] = frozenset()
 
     def signs(self):
-        """How it looks in a text: as it is, or as bytes are written."""
+        """Yield the encodings of the secret: plain, hexadecimal and base64."""
         plain = self.text.encode()
         yield plain
         yield plain.hex().encode()
-        # In a longer text it begins at one of three places; what its neighbours say is left out.
+        # The offset in a longer text determines one of three encodings. Characters that depend on
+        # the neighbours are cut off.
         for before in range(3):
             cut = base64.b64encode(b'.' * before + plain)[4 if before else 0:-4]
             yield cut
@@ -105,16 +106,13 @@ class Canary(NamedTuple):
 
 
 class Evidence:
-    """What somebody may look into (log files, the bus, command lines, a dump of the database), and
-    where secrets belong: what is noted.
+    """Places that other persons may read: log files, the bus, command lines and the database.
 
-    ``find`` says where a secret is.
+    Further places are noted by the tests. ``find`` returns the places of a secret.
     """
 
     def __init__(self, url, wiretap, folder):
-        """
-        :param url: the database, of an account whose password is no secret
-        """
+        """:param url: URL of the database, of an account without a secret password"""
         self._url = sa.make_url(url)
         self._wiretap = wiretap
         self._folder = folder
@@ -122,7 +120,9 @@ class Evidence:
         self._noted = collections.defaultdict(list)
 
     def look_at_processes(self):
-        """What every process on this machine was started with; they come and go, so often."""
+        """Record the command lines of all current processes. Called often, as processes are
+        short-lived.
+        """
         for path in glob.glob('/proc/[0-9]*/cmdline'):
             try:
                 with open(path, 'rb') as file:
@@ -131,22 +131,22 @@ class Evidence:
                 continue
 
     def note(self, place, text):
-        """What was said or kept there."""
+        """Record a text at a place."""
         self._noted[place].append(text.encode())
 
     def started(self, word):
-        """Whether a process was seen that was started so."""
+        """Return True if a recorded command line contains a word."""
         return any(word in line for line in self._lines)
 
     def dump(self):
-        """The whole database, as a backup has it."""
+        """Return a dump of the whole database."""
         return subprocess.run(
             ['mariadb-dump', '--no-defaults', f'--host={self._url.host}',
              f'--port={self._url.port}', f'--user={self._url.username}', self._url.database],
             check=True, capture_output=True, timeout=SECONDS).stdout
 
     def logs(self):
-        """What processes have written, whatever it is."""
+        """Return the content of all log files."""
         found = b''
         for path in glob.glob(f'{self._folder}/*.log'):
             with open(path, 'rb') as file:
@@ -154,7 +154,7 @@ class Evidence:
         return found
 
     def places(self):
-        """All that there is, by place."""
+        """Return the content of all places."""
         logs = self.logs()
         return {**{place: b'\n'.join(texts) for place, texts in self._noted.items()},
                 'log': _OF_LIBRARIES.sub(b'', logs),
@@ -163,9 +163,9 @@ class Evidence:
                 'arguments': b'\n'.join(self._lines)}
 
     def find(self, canaries):
-        """Of each the places where it is, but for those where it is tolerated.
+        """Return the places of each secret, except those where it is tolerated.
 
-        :param canaries: by name
+        :param canaries: secrets by name
         """
         places = self.places()
         return {name: {place for place, text in places.items()

@@ -1,8 +1,8 @@
-"""A walk through the operations that hand out no secret: texts of clients stand in for one.
+"""Requests to the operations that return no secret. Texts of clients serve as canaries.
 
-What a client writes is for those who may look at the volume, and for the database: it goes neither
-over the bus nor into a log, but for what two libraries write at the level DEBUG. No credential is
-there either.
+A text of a client may be returned to callers with access to the volume, and is stored in the
+database. It must not be on the bus or in a log, except for the log of two libraries at level
+DEBUG. Credentials must not be there either.
 """
 import urllib.parse
 import uuid
@@ -20,11 +20,11 @@ REFUSED = {'PUT /os-services/failover', 'PUT /os-services/failover_host',
            'POST /volumes/{id}/action (os-extend_volume_completion)',
            'POST /volumes/{id}/action (os-migrate_volume_completion)',
            *(row.name for row in not_offered.OPERATIONS if row.answer is None)}
-"""What is refused to everybody, whatever is asked."""
+"""Operations that are refused to all callers."""
 
 
 def of_metadata(text):
-    """All that is done to the metadata of a volume or a snapshot; the text stays in it."""
+    """Return the requests for the metadata of a volume or a snapshot. The text remains stored."""
     return (('POST', '/metadata', {'metadata': {'owner': text, 'other': 'one'}}),
             ('GET', '/metadata', None),
             ('PUT', '/metadata/other', {'meta': {'other': 'another'}}),
@@ -34,21 +34,21 @@ def of_metadata(text):
 
 
 def of_access(project):
-    """Who may use a private type."""
+    """Return the requests for the access to a private volume type."""
     return (('POST', '/action', {'addProjectAccess': {'project': project}}),
             ('GET', '/os-volume-type-access', None),
             ('POST', '/action', {'removeProjectAccess': {'project': project}}))
 
 
 def of_default(project):
-    """The type that volumes of a project have."""
+    """Return the requests for the default volume type of a project."""
     path = f'/default-types/{project}'
     return (('PUT', path, {'default_type': {'volume_type': 'private'}}),
             ('GET', path, None), ('GET', '/default-types', None), ('DELETE', path, None))
 
 
 def of_operators(backend):
-    """What an operator looks at, and sets."""
+    """Return the requests of operators."""
     unlimited = {'quota_class_set': {'volumes': -1}}
     return (('GET', '/os-hosts', None), ('GET', f'/os-hosts/{backend}', None),
             ('GET', '/os-availability-zone', None), ('GET', '/extensions', None),
@@ -60,7 +60,9 @@ def of_operators(backend):
 
 
 def of_clusters(text):
-    """Taken out of use in the end, and the reason is kept."""
+    """Return the requests for clusters. At the end the cluster is disabled, with the reason
+    stored.
+    """
     return (('GET', '/clusters', None), ('GET', '/clusters/detail', None),
             ('PUT', '/clusters/enable', {'name': CLUSTER}),
             ('PUT', '/clusters/disable', {'name': CLUSTER, 'disabled_reason': text}),
@@ -68,20 +70,18 @@ def of_clusters(text):
 
 
 class Walk:
-    """Asks for them as an administrator.
+    """Requests of an administrator.
 
-    :ivar test: the test case, which asks and remembers
+    :ivar test: test case that sends the requests and registers the canaries
     """
 
     def __init__(self, test, images):
-        """
-        :param images: the stand-in of Glance that the service asks
-        """
+        """:param images: stand-in of Glance that the service uses"""
         self.test = test
         self._images = images
 
     def walk(self):
-        """All of them."""
+        """Send all requests."""
         self.types()
         volume_id = self.volumes()
         self.snapshots(volume_id)
@@ -91,26 +91,26 @@ class Walk:
         self.clusters()
 
     def text(self, name, *places):
-        """What somebody writes, and where it may be besides with clients."""
+        """Return the text of a client, and register the places that may contain the text."""
         return self.test.remember(f'text: {name}', canaries.secret(), canaries.CLIENTS, *places,
                                   tolerated=frozenset((canaries.LIBRARIES,)))
 
     def play(self, path, rows):
-        """Requests that succeed."""
+        """Send requests that must succeed."""
         for method, below, body in rows:
             self.test.done(method, path + below, body)
 
     def act(self, path, action, value=None):
-        """What is done to a volume or a snapshot."""
+        """Execute an action on a volume or a snapshot."""
         return self.test.done('POST', f'{path}/action', {action: value})
 
     def shown(self, path):
-        """One as it is; None: it is no longer there."""
+        """Return a resource, or None if it does not exist."""
         status, answer = self.test.ask('GET', path)
         return next(iter(answer.values())) if status == 200 else None
 
     def settle(self, path, **expected):
-        """Wait until it is available, and what else is expected."""
+        """Wait until a resource is available and has the expected values."""
         def reached():
             found = self.shown(path)
             return found and {'status': 'available', **expected}.items() <= found.items() and found
@@ -120,18 +120,19 @@ class Walk:
         return found
 
     def gone(self, path):
-        """Wait until it is not there."""
+        """Wait until a resource does not exist."""
         self.test.assertTrue(base.wait_for(lambda: self.shown(path) is None, SECONDS), path)
 
     def types(self):
-        """One that is private."""
+        """Create and use a private volume type."""
         made = self.test.done('POST', '/types', {'volume_type': {
             'name': 'private', 'os-volume-type-access:is_public': False}})['volume_type']
         self.play(f'/types/{made["id"]}', of_access(self.test.project))
         self.play('', of_default(self.test.project))
 
     def volumes(self):
-        """One that is changed in all ways, and one that is forced away; returns the first."""
+        """Change a volume in all ways, force-delete another one, and return the id of the first.
+        """
         volume_id = self.test.volume()
         path = f'/volumes/{volume_id}'
         self.test.done('PUT', path, {'volume': {
@@ -151,7 +152,8 @@ class Walk:
         return volume_id
 
     def contents(self, path):
-        """Its bytes come from an image and become one, whose name is Glance's."""
+        """Reimage a volume, and upload its content as an image. The name is only sent to Glance.
+        """
         self.act(path, 'os-reimage', {'image_id': self._images.add(
             bytes(512), name=self.text('name of an image', canaries.DATABASE))})
         self.settle(path)
@@ -161,7 +163,7 @@ class Walk:
         self.settle(path)
 
     def places(self, path):
-        """It becomes larger, and of another type, and is moved to the other backend."""
+        """Extend, retype and migrate a volume to the other backend."""
         kind = self.test.done('POST', '/types', {'volume_type': {'name': 'later'}})['volume_type']
         self.act(path, 'os-extend', {'new_size': 2})
         self.settle(path, size=2)
@@ -173,7 +175,9 @@ class Walk:
         self.settle(path, **{'os-vol-host-attr:host': there, 'migration_status': 'success'})
 
     def snapshots(self, volume_id):
-        """One that stays, one that the volume goes back to, and one whose end is forced."""
+        """Create three snapshots: one is kept, one deleted, one used for a revert and
+        force-deleted.
+        """
         first, second, third = (self.snapshot(volume_id, name=self.text(
             f'name of snapshot {number}', canaries.DATABASE)) for number in range(3))
         self.test.done('PUT', first, {'snapshot': {
@@ -192,7 +196,7 @@ class Walk:
             self.gone(path)
 
     def snapshot(self, volume_id, **wanted):
-        """The path of a new one."""
+        """Create a snapshot and return its path."""
         made = self.test.done('POST', '/snapshots', {'snapshot': {
             'volume_id': volume_id, **wanted}})['snapshot']
         path = f'/snapshots/{made["id"]}'
@@ -200,7 +204,7 @@ class Walk:
         return path
 
     def managing(self):
-        """A snapshot and then its volume are given up and taken back, by both of the paths."""
+        """Unmanage and manage a snapshot and then its volume, with both paths of the API."""
         volume_id = self.test.volume()
         volume = f'/volumes/{volume_id}'
         host = self.shown(volume)['os-vol-host-attr:host']
@@ -215,7 +219,7 @@ class Walk:
             volume = self.taken_back(path, 'volume', host=host, ref=found)
 
     def given_up(self, one, path, host):
-        """Its name on the backend, where it now lies as anything else."""
+        """Unmanage a resource and return its reference on the backend."""
         self.act(one, 'os-unmanage', {})
         self.gone(one)
         host = urllib.parse.quote(host)
@@ -225,7 +229,7 @@ class Walk:
         return reference
 
     def taken_back(self, path, noun, **wanted):
-        """Its new path."""
+        """Manage a resource of the backend again and return its path."""
         name = self.text(f'name of what is taken back by {path}', canaries.DATABASE)
         made = self.test.done('POST', path, {noun: {**wanted, 'name': name}})
         found = f'/{noun}s/{made[noun]["id"]}'
@@ -233,7 +237,9 @@ class Walk:
         return found
 
     def refused(self):
-        """What is not offered; of that there are lists, which are empty."""
+        """Send the requests of features that are not offered. Their lists are empty, the others
+        refused.
+        """
         for row in not_offered.OPERATIONS:
             if row.answer is not None:
                 self.test.done(row.method, row.path)
@@ -257,7 +263,7 @@ class Walk:
             self.test.assertEqual(400, status, (path, body, said))
 
     def clusters(self):
-        """One that stands in the database only: services of this one are in none."""
+        """Register a cluster in the database, as the services of this cloud are in no cluster."""
         services.register(self.test.rows.database, binaries.VOLUME, CLUSTER, 'nova', 'x',
                           cluster=CLUSTER)
         self.test.done('PUT', '/os-services/disable-log-reason', {

@@ -1,6 +1,6 @@
-"""A Cinder of its own: its migrations, and its services as `cinder_run` puts them together.
+"""Cinder with its own migrations, and its services in the process of `cinder_run`.
 
-It keeps volumes as files and offers them by Cinder's driver for tgt at a tgtd that is there.
+Volumes are files. Cinder's driver for tgt exports them at an existing tgtd.
 """
 import configparser
 import os
@@ -25,19 +25,19 @@ _TGT_ADMIN = '#!/bin/sh\nexec {} --conf {} "$@"\n'
 
 
 def why_missing():
-    """What there is none without; None: nothing."""
+    """Return the name of a missing requirement, or None."""
     if not (VENV / 'bin' / 'cinder-manage').exists():
         return 'Cinder in .venv-cinder'
     return None if shutil.which('tgt-admin') else 'tgt-admin'
 
 
 class Cinder:
-    """Begun by `start`. ``api`` is asked as an administrator of `PROJECT`.
+    """Cinder deployment. ``api`` is a client of an administrator of `PROJECT`.
 
-    :param folder: its own
-    :param url: an empty database
-    :param files: where the bytes of volumes are
-    :param client: of the tgtd, which listens at ``port``
+    :param folder: directory of the deployment
+    :param url: URL of an empty database
+    :param files: directory of the volumes
+    :param client: client of the tgtd, which listens at ``port``
     """
 
     def __init__(self, folder, url, host, files, client, port):
@@ -51,13 +51,13 @@ class Cinder:
             **os.environ, 'PYTHONPATH': str(PROGRAM.parent),
             'PATH': f'{self._folder}/bin:{os.environ["PATH"]}',
             'TGT_IPC_SOCKET': f'{self._folder}/socket'}
-        # Where tgtadm looks for a tgtd that was begun as Debian begins it.
+        # tgtadm expects a socket with this name, as with Debian's tgtd.
         os.symlink(client.path, self._folder / 'socket.0')
         self.api = base.Api(f'http://127.0.0.1:{self._api_port}/v3/{PROJECT}',
                             headers={'X-Auth-Token': f'admin:{PROJECT}'})
 
     def start(self):
-        """Make the tables by its own migrations, and start the services."""
+        """Create the tables with Cinder's migrations and start the services."""
         done = subprocess.run([*self._command('cinder-manage'), 'db', 'sync'], check=False,
                               env=self._environment, capture_output=True, text=True)
         if done.returncode:
@@ -71,7 +71,7 @@ class Cinder:
             raise AssertionError(f'Cinder does not serve:\n{self.said()}')
 
     def stop(self):
-        """End the services; a repeat does nothing."""
+        """Stop the services. A repeated call does nothing."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -82,14 +82,14 @@ class Cinder:
                 self._process = None
 
     def forget_services(self):
-        """As if they had been ended longer ago."""
+        """Set old heartbeats, as if the services had been stopped long ago."""
         engine = sa.create_engine(self._url)
         with engine.begin() as connection:
             connection.exec_driver_sql("UPDATE services SET updated_at = '2024-01-01 00:00:00'")
         engine.dispose()
 
     def ask(self, method, path, body=None):
-        """What it answers, if it does as it is asked."""
+        """Send a request that must succeed and return the body of the response."""
         status, answer = self.api.ask(method, path, body)
         if status >= 300:
             raise AssertionError(f'{method} {path}: {status} {answer}\n{self.said()}')
@@ -109,7 +109,7 @@ class Cinder:
                 self._folder / 'cinder.conf']
 
     def said(self):
-        """The end of what it says."""
+        """Return the end of the output and the log."""
         text = ''.join((self._folder / name).read_text('utf-8', 'replace')
                        for name in ('output', 'log') if (self._folder / name).exists())
         return text[-4000:]
