@@ -21,9 +21,7 @@ class TgtAccessTest(Tgt, target.AccessContract):
 class TgtScsiTest(Tgt, kit_scsi.ScsiContract):
 
     def test_what_a_host_unmaps_is_given_back_if_declared_and_only_then(self):
-        """The driver declares no UNMAP for block devices. A kit on files proves that it works
-        there.
-        """
+        """The driver declares no UNMAP for block devices. It is proved on files."""
         super().test_what_a_host_unmaps_is_given_back_if_declared_and_only_then()
         self.leaves_out('what a host unmaps', 'tgtd gives it back in files, not on block devices')
 

@@ -52,9 +52,7 @@ class TutorialTestCase(base.LabTestCase):
                      'ann:PASSWORD': f'{block_storage.USER}:{password}'}
 
     def play(self, host, *captions):
-        """Run the blocks with these captions, in the order of the page, in one shell. Return their
-        output.
-        """
+        """Run the blocks with these captions in one shell and return their output."""
         commands = '\n'.join(code for caption, code in self.blocks if caption in captions)
         for written, real in self.real.items():
             commands = commands.replace(written, real)

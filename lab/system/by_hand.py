@@ -35,9 +35,7 @@ class Site:
         return volume_id, made['attachment']
 
     def session(self, host, seconds=60):
-        """Attach a new volume and return an open session of its host, or None without an
-        initiator.
-        """
+        """Attach a new volume and return an open session, or None without an initiator."""
         _, made = self.attach(host)
         if not initiator.available():
             return None
@@ -64,9 +62,7 @@ class Site:
 
     @contextlib.contextmanager
     def unseen(self):
-        """Suspend the service during the context, so that it neither sees nor repairs a partial
-        change.
-        """
+        """Suspend the service during the context, so that it does not see a partial change."""
         os.kill(self.service.pid, signal.SIGSTOP)
         base.until_still(self.service.pid)
         try:

@@ -60,9 +60,7 @@ def of_operators(backend):
 
 
 def of_clusters(text):
-    """Return the requests for clusters. At the end the cluster is disabled, with the reason
-    stored.
-    """
+    """Return the requests for clusters, which leave the cluster disabled with a reason."""
     return (('GET', '/clusters', None), ('GET', '/clusters/detail', None),
             ('PUT', '/clusters/enable', {'name': CLUSTER}),
             ('PUT', '/clusters/disable', {'name': CLUSTER, 'disabled_reason': text}),
@@ -237,9 +235,7 @@ class Walk:
         return found
 
     def refused(self):
-        """Send the requests of features that are not offered. Their lists are empty, the others
-        refused.
-        """
+        """Send the requests of features that are not offered. Only their lists succeed."""
         for row in not_offered.OPERATIONS:
             if row.answer is not None:
                 self.test.done(row.method, row.path)

@@ -1,4 +1,4 @@
-"""The service behind a Keystone of its own: what tests of it share."""
+"""Base class of tests of the service with a Keystone server."""
 import os
 import unittest
 
@@ -15,7 +15,7 @@ ELSEWHERE = 'RegionTwo'
 
 
 def started(make, **options):
-    """A server of one's own; skips, or fails in CI, where its programs are missing."""
+    """Create a server. Without its programs the test is skipped, or fails in CI."""
     try:
         server = make(**options)
     except servers.CannotStart as exc:
@@ -27,11 +27,11 @@ def started(make, **options):
 
 
 class CloudTestCase(base.StackTestCase):
-    """Keystone, memcached, a stand-in for Nova and the service, one for all tests of the class.
+    """Keystone, memcached, a stand-in for Nova and the service, shared by the tests of a class.
 
-    People: ann (member) and rae (reader) of shop, eve (member) of another project, nova with the
-    role service. ``expired`` is a token of ann's that was good for a second, where it is needed:
-    Keystone is started thrice for it.
+    Users: ann (member) and rae (reader) of project shop, eve (member) of another project, and nova
+    with the role service. With ``NEEDS_EXPIRED``, ``expired`` is an expired token of ann, for
+    which Keystone is started three times.
     """
 
     NEEDS_EXPIRED = False
@@ -46,7 +46,7 @@ class CloudTestCase(base.StackTestCase):
         cls.keystone.start()
         cls.passwords = {'ann': cls.keystone.person('ann', 'shop', 'member')}
         if cls.NEEDS_EXPIRED:
-            # No request has a token of that lifetime: it may be too old on its way.
+            # Only this token has the short lifetime. Tokens of requests could expire on the way.
             cls.restart_keystone(token_seconds=1)
             cls.expired = cls.token('ann', 'shop')
             cls.restart_keystone()
@@ -74,13 +74,13 @@ class CloudTestCase(base.StackTestCase):
                 + cls.keystone.authtoken('blockattach', cls.passwords['blockattach'], 'service')
                 + f'memcached_servers = {cls.memcached.url}\n'
                 'memcache_security_strategy = ENCRYPT\nmemcache_secret_key = of a test\n'
-                # One that is late once is not asked again for minutes.
+                # The client ignores a memcached server for minutes after a timeout.
                 f'memcache_pool_socket_timeout = {SECONDS}\n'
                 f'[nova]\nendpoint_override = {cls.nova.url}\n')
 
     @classmethod
     def cloud(cls, name, project, **facts):
-        """Somebody's connection by openstacksdk."""
+        """Return a user's connection of openstacksdk."""
         return cls.keystone.cloud(name, cls.passwords[name], project, **facts)
 
     @classmethod
@@ -88,7 +88,7 @@ class CloudTestCase(base.StackTestCase):
         return cls.cloud(name, project).auth_token
 
     def ask(self, method, path, token=None, body=None, service_token=None, service=None):
-        """A plain request; the answer."""
+        """Send a request without a client library and return the response."""
         headers = {'X-Auth-Token': token, 'X-Service-Token': service_token,
                    'OpenStack-API-Version': 'volume 3.71'}
         return requests.request(

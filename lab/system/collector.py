@@ -1,4 +1,4 @@
-"""A collector of traces in this process: takes OTLP over HTTP, and keeps the spans in memory."""
+"""Collector of traces in this process: OTLP over HTTP, with the spans in memory."""
 import http.server
 import threading
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 
 class Span(NamedTuple):
-    """One span, as it came."""
+    """Received span."""
 
     name: str
     trace: bytes
@@ -18,7 +18,8 @@ class Span(NamedTuple):
 
 
 class Collector:
-    """Listens from the beginning; ``endpoint`` is what a process is configured with."""
+    """HTTP server that collects spans. ``endpoint`` is the URL for the configuration of a process.
+    """
 
     def __init__(self):
         self.spans = []
@@ -55,7 +56,7 @@ class Collector:
                                for span in scope.spans]
 
     def trace_of(self, request_id):
-        """The spans of the trace that a request has; none as long as it has not come."""
+        """Return the spans of the trace of a request, or an empty list before they arrive."""
         traces = {span.trace for span in self.spans
                   if span.attributes.get('blockattach.request_id') == request_id}
         return [span for span in self.spans if span.trace in traces]

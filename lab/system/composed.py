@@ -1,8 +1,8 @@
-"""The services of ``etc/container/compose.yaml`` by hand: the same commands, files and order.
+"""Services of ``etc/container/compose.yaml`` without containers: same commands, files and order.
 
-What a container has to itself (an address, a port, a folder, the names of the others) is replaced
-by what this machine has, in commands and files alike: `Composition` has the table. MariaDB and
-RabbitMQ are of this machine, prepared by the files that their images would read.
+Addresses, ports, directories and host names of containers are replaced in commands and files by
+those of this machine, see the table in `Composition`. MariaDB and RabbitMQ run on this machine,
+prepared with the files that their images would read.
 """
 import graphlib
 import os
@@ -26,7 +26,7 @@ VARIABLES = {'BLOCKATTACH_ADDRESS': servers.LOOPBACK, 'VERSION': '0.0.0'}
 
 
 class Broker(servers.RabbitMQ):
-    """RabbitMQ as its image would be: with the file that is mounted there."""
+    """RabbitMQ with the configuration file that is mounted in its container."""
 
     def __init__(self, mounted):
         self._mounted = mounted
@@ -37,14 +37,15 @@ class Broker(servers.RabbitMQ):
 
     @property
     def password(self):
-        """As the file says."""
+        """Password in the mounted file."""
         return re.search('^default_pass = (.*)$', self._mounted, re.M)[1]
 
 
 class Composition:
-    """The services, from construction until `close`; ``folder`` is theirs.
+    """Services of the composition, from construction until `close`.
 
-    :ivar order: all services, each after those that it waits for
+    :ivar folder: directory of all files
+    :ivar order: names of the services, each after its dependencies
     """
 
     def __init__(self, folder):
@@ -89,12 +90,13 @@ class Composition:
             self._write(self.folder / 'etc' / path.name, path.read_text('utf-8'))
         for path in self._secrets.iterdir():
             self._write(path, path.read_text('utf-8'))
-        # Scripts of an image are as they are; what they name is written for here.
+        # Scripts of an image are copied with the places that they name replaced.
         for path in (FOLDER / 'keystone').glob('*.*'):
             self._write(self.folder / 'bin' / path.name, path.read_text('utf-8'))
 
     def start_servers(self):
-        """Those of others, with what their images would read at their first start."""
+        """Start MariaDB and RabbitMQ, and execute the SQL that the image reads at its first start.
+        """
         self.database.start()
         self.broker.start()
         with sa.create_engine(self.database.url).connect() as connection:
@@ -102,7 +104,7 @@ class Composition:
                 connection.execute(sa.text(line))
 
     def begin(self, name):
-        """Start a service; one that ends by itself is waited for, and succeeds."""
+        """Start a service. A service that runs once is awaited and must succeed."""
         service = self.services[name]
         log = self.log(name)
         with log.open('ab') as said:
@@ -119,7 +121,7 @@ class Composition:
             assert process.poll() is None, (name, log.read_text())
 
     def is_healthy(self, name):
-        """Whether its check succeeds."""
+        """Return True if the health check of a service succeeds."""
         service = self.services[name]
         kind, *words = service['healthcheck']['test']
         assert kind == 'CMD'
@@ -129,9 +131,9 @@ class Composition:
             check=False).returncode == 0
 
     def end(self, name):
-        """End it as compose does; the exit status.
+        """Stop a service as compose does and return its exit status.
 
-        :raises subprocess.TimeoutExpired: it does not end within its period of grace
+        :raises subprocess.TimeoutExpired: if the service does not end within its grace period
         """
         process = self.running.pop(name)
         process.send_signal(signal.SIGTERM)
@@ -141,19 +143,19 @@ class Composition:
             _kill(process)
 
     def log(self, name):
-        """What a service has said."""
+        """Return the path of the log of a service."""
         return self.folder / f'{name}.log'
 
     def secret(self, name):
-        """What stands in a file of secrets."""
+        """Return the content of a file of secrets."""
         return (self._secrets / name).read_text('utf-8').strip()
 
     def unused(self):
-        """Places of the table that nothing names any more."""
+        """Return the entries of the table that no command or file has used."""
         return self._unused
 
     def close(self):
-        """End at once what still runs."""
+        """Kill all running processes."""
         for process in self.running.values():
             _kill(process)
         self.broker.close()

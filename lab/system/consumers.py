@@ -1,4 +1,4 @@
-"""The consumer as processes: a compute API, and an agent whose servers are in memory."""
+"""Consumer as processes: a compute API, and an agent with servers in memory."""
 import contextlib
 import pathlib
 import signal
@@ -28,16 +28,16 @@ report_interval = 1
 
 
 class Consumer:
-    """Both processes, on RabbitMQ, until `close`.
+    """Compute API and agent on RabbitMQ, until `close`.
 
-    :ivar endpoint: of the compute API
+    :ivar endpoint: URL of the compute API
     """
 
     def __init__(self, port, settings, scheme='http', broker=None):
         """
-        :param port: of the compute API
-        :param settings: text of its configuration, besides that of places
-        :param broker: the names there that it shares with block storage; None: its own
+        :param port: port of the compute API
+        :param settings: additional text of the configuration
+        :param broker: names on the broker, shared with block storage. By default its own
         """
         self.endpoint = f'{scheme}://{servers.LOOPBACK}:{port}/v2.1'
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
@@ -53,7 +53,7 @@ class Consumer:
         self._running = {}
 
     def start(self, *names):
-        """Start these, and wait until they serve."""
+        """Start processes and wait until they are ready."""
         for name in names:
             log = pathlib.Path(self._folder.name, f'{name}.log')
             begin = self.text().count(_SERVES)
@@ -63,24 +63,24 @@ class Consumer:
                                  clouds.SECONDS), self.text()
 
     def pause(self, name):
-        """Let one stand still."""
+        """Suspend a process."""
         base.pause(self._running[name])
 
     def resume(self, name):
-        """Let one that stands still go on."""
+        """Resume a suspended process."""
         self._running[name].send_signal(signal.SIGCONT)
 
     def kill(self, name):
-        """End one as a power cut would."""
+        """Kill a process."""
         self._running.pop(name).kill()
 
     def text(self):
-        """All that both have said."""
+        """Return the logs of both processes."""
         return '\n'.join(log.read_text('utf-8', 'replace') for log in sorted(
             pathlib.Path(self._folder.name).glob('*.log')))
 
     def close(self):
-        """End both in order; the exit statuses that are not 0, by process."""
+        """Stop both processes, and return the exit statuses other than 0 by process."""
         found = {}
         with contextlib.ExitStack() as ending:
             ending.callback(self._folder.cleanup)

@@ -1,4 +1,4 @@
-"""Requests as the API reference and the OpenAPI document have them, about what is there."""
+"""Requests from the API reference and the OpenAPI document, with ids of existing resources."""
 import copy
 import json
 import re
@@ -29,7 +29,7 @@ MODES = (EXAMPLE, schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationM
 USUALLY = (True,) * 9 + (False,)
 PERSONAS = ('admin', 'admin', 'member', 'member', 'reader', 'stranger')
 ENOUGH = 4
-"""So many of each kind are always there."""
+"""Number of resources of each kind that always exist."""
 SOURCES = ('snapshot_id', 'source_volid', 'imageRef', 'image_id', 'backup_id')
 NOWHERE = ('consistencygroup_id', 'group_id', 'availability_zone', 'multiattach', 'cluster',
            'cluster_name')
@@ -39,9 +39,9 @@ NOUNS = {
     'imageRef': 'images', 'image_id': 'images', 'volume_type': 'types', 'new_type': 'types',
     'vol_type_id': 'types', 'host': 'hosts', 'project': 'projects', 'auth_key': 'keys',
     'source-name': 'references', 'binary': 'binaries', 'resource': 'resources'}
-"""What is named by a key of a body, or of a query."""
+"""Kinds of resources that keys of a body or a query refer to."""
 QUERIES = st.dictionaries(
-    # What lists read beside what the document says: their filters are not in the rows.
+    # Lists read more query parameters than the document describes, for example filters.
     st.sampled_from(('limit', 'marker', 'offset', 'sort', 'sort_key', 'sort_dir', 'all_tenants',
                      'with_count', 'name', 'status', 'volume_id', 'host', 'metadata', 'size',
                      'created_at', 'bootable', 'is_public', 'extra_specs', 'detail', 'usage',
@@ -51,22 +51,20 @@ QUERIES = st.dictionaries(
                                base.ABSENT, '{"a": "b"}', 'gt:2026-01-01T00:00:00', '1' * 40)),
               st.text(max_size=20)),
     max_size=3)
-# Without these nothing else of such a request is looked at.
+# Query parameters without which these requests are refused before anything else is checked.
 ASKED_FOR = {'associate': 'vol_type_id', 'disassociate': 'vol_type_id', 'os-volume-manage': 'host',
              'manageable_volumes': 'host', 'os-snapshot-manage': 'host',
              'manageable_snapshots': 'host'}
 
 
 class Things:
-    """What there is to be named: some of each kind, whatever requests have done to them.
+    """Existing resources that requests refer to, created again when requests have deleted them.
 
     :ivar found: ids and names by kind
     """
 
     def __init__(self, test, image_id):
-        """
-        :param test: of `base.ApiTestCase`
-        """
+        """:param test: test case of the class `base.ApiTestCase`"""
         self._test = test
         self._listed = [row.path[1:] for row in routes.operations()
                         if row.method == 'GET' and not row.root and row.path.count('/') == 1]
@@ -75,7 +73,7 @@ class Things:
         self.found = {}
 
     def look(self):
-        """See what there is now, and make what is missing."""
+        """List the existing resources and create the missing ones."""
         self._put_in_order()
         free, used = self._volumes('available'), self._volumes('in-use')
         while len(used) < ENOUGH:
@@ -102,7 +100,7 @@ class Things:
             self.found[path[1:]] = [offered['id']]
 
     def _put_in_order(self):
-        """What everything else needs may have been taken out of use."""
+        """Undo requests that disable a service or lower a quota. Other requests depend on them."""
         admin, service = self._test.http.as_admin, {'host': http.HOST, 'binary': 'cinder-volume'}
         limits = {'volumes': -1, 'snapshots': -1, 'gigabytes': -1, 'per_volume_gigabytes': -1}
         for path, body in (
@@ -127,13 +125,13 @@ class Things:
         return self._test.volume(volume_type=kind.name, metadata={'owner': 'lab'})
 
     def _made(self, path, body, persona=None):
-        """A request that succeeds; returns what is under the first key of its answer."""
+        """Send a request that must succeed, and return the value of the first key of the body."""
         reply = (persona or self._test.http.as_admin).post(path, body)
         self._test.assertLess(reply.status, 300, reply.text)
         return next(iter(reply.body.values()))
 
     def _types(self):
-        """Two that no volume has; one is encrypted."""
+        """Yield the ids of two new types without volumes. The second one is encrypted."""
         for _ in range(2):
             made = self._made('/types', {'volume_type': {
                 'name': uuid.uuid4().hex, 'os-volume-type-access:is_public': False,
@@ -151,7 +149,7 @@ class Things:
         return made['id']
 
     def _reference(self):
-        """The name of something that lies on the backend and is no volume."""
+        """Create a resource on the backend that is no volume, and return its name."""
         self._references += 1
         name = f'disk-{self._references}'
         self._test.http.manager.backend.fake_store.create(
@@ -160,9 +158,9 @@ class Things:
 
 
 class Example(NamedTuple):
-    """What the reference shows of an operation.
+    """Example of an operation in the API reference.
 
-    :ivar keys: values of the variables ``key`` in its path
+    :ivar keys: values of the variables ``key`` in the path
     """
 
     body: Any
@@ -171,7 +169,7 @@ class Example(NamedTuple):
 
     @classmethod
     def of(cls, row, request):
-        """From the request that the reference has."""
+        """Return the example of an operation from the request in the reference."""
         path, _, query = request['path'].partition('?')
         place = re.sub('{key}', '(?P<key>[^/]+)', re.sub(r'{(?!key)\w+}', '[^/]+', row.path))
         return cls(request['body'], dict(urllib.parse.parse_qsl(query)),
@@ -179,15 +177,13 @@ class Example(NamedTuple):
 
 
 class Requests:
-    """Draws requests.
+    """Generator of requests.
 
-    :ivar things: what they name
+    :ivar things: resources that the requests refer to
     """
 
     def __init__(self, openapi, api, things):
-        """
-        :param openapi: ``tools/docs/print_openapi.py``
-        """
+        """:param openapi: module ``tools/docs/print_openapi.py``"""
         self._api = api
         self.things = things
         examples = json.loads((sources.ROOT / EXAMPLES).read_text('utf-8'))
@@ -197,7 +193,7 @@ class Requests:
         self._connector = make.connector()
 
     def _alone(self, openapi, row):
-        """An operation and its part of the document, where several actions share one path."""
+        """Return the schema of an operation alone, since several actions share one path."""
         path = row.path if row.root else f'/v3/{{project_id}}{row.path}'
         schema = schemathesis.openapi.from_dict({
             **openapi.described(),
@@ -206,7 +202,7 @@ class Requests:
         return schema[path][row.method]
 
     def draw(self, data, row):
-        """Any request to an operation."""
+        """Draw a request to an operation."""
         documented, example = self._documented[row.name]
         mode = data.draw(st.sampled_from(MODES))
         case = data.draw(documented.as_strategy(generation_mode=(
@@ -238,8 +234,11 @@ class Requests:
             parameters[key] = 'provider' if key == 'encryption_id' else self._pick(data, noun)
 
     def _pick(self, data, noun):
-        """Something that is there. The choice is drawn without a look at what that is: hypothesis
-        expects the same draws to mean the same."""
+        """Draw an existing resource of a kind.
+
+        Only a number is drawn, independent of the resources, as hypothesis requires that repeated
+        draws are alike.
+        """
         number = data.draw(st.integers(0, 2 ** 16))
         known = self.things.found.get(noun) or [base.ABSENT]
         return known[number % len(known)]
@@ -250,7 +249,7 @@ class Requests:
                 for key, value in query.items()}
 
     def _name_what_exists(self, data, body):
-        """Ids that nobody has lead nowhere: put some into the body that are there."""
+        """Replace random ids in a body by those of existing resources."""
         if not isinstance(body, dict):
             return
         if 'volume' in body and isinstance(body['volume'], dict):
@@ -278,7 +277,7 @@ class Requests:
 
 
 def shown(case):
-    """A request, for the message of a failure."""
+    """Return a description of a request for the message of a failure."""
     try:
         body = json.dumps(case.body)
     except TypeError:

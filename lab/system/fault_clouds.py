@@ -1,8 +1,7 @@
-"""A cloud of separate processes on servers of its own, of which any may die: what tests of that
-share.
+"""Cloud of separate processes and servers, each of which a test may kill.
 
-Two APIs, two schedulers and two volume managers, each of these with a backend and a tgtd of its
-own that outlives it. A process that is killed is started again, as a supervisor would.
+It has two APIs, two schedulers and two volume managers. Each manager has a backend and a tgtd that
+survives the manager. A test restarts killed processes, as a supervisor would.
 """
 import configparser
 import contextlib
@@ -30,12 +29,12 @@ SECONDS = 180
 LAST_WORDS = 4000
 APIS = ('api-1', 'api-2')
 SCHEDULERS = ('scheduler-1', 'scheduler-2')
-# The one table of the processes, and the backends of each.
+# All processes, and the backend of each volume manager.
 MANAGERS = {'volume-1': 'disks', 'volume-2': 'disks'}
 PROCESSES = (*MANAGERS, *SCHEDULERS, *APIS)
 QUOTA = 1000
 TOPIC = 'faults'
-# What else is only found out by a time-out of minutes is found out in seconds.
+# Short timeouts, so that failures are detected within seconds and not within minutes.
 SETTINGS = {
     'DEFAULT': {'control_exchange': TOPIC},
     'rpc': {'topic_prefix': TOPIC, 'silence_timeout': '10'},
@@ -50,9 +49,9 @@ COUNTS = {
 
 
 class Cloud:
-    """The servers and the processes; `start` begins all of it, `close` ends it.
+    """Servers and processes, started by `start` and ended by `close`.
 
-    A subclass may have others: ``MANAGERS`` says which backends each of them keeps.
+    A subclass may define other processes. ``MANAGERS`` maps volume managers to their backends.
     """
 
     PROCESSES = PROCESSES
@@ -61,9 +60,7 @@ class Cloud:
     SETTINGS = SETTINGS
 
     def __init__(self, database):
-        """
-        :param database: class of the database server
-        """
+        """:param database: class of the database server"""
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.folder = pathlib.Path(self._folder.name)
         self.processes = {}
@@ -97,14 +94,14 @@ class Cloud:
         return tuple(f'http://127.0.0.1:{port}/v3' for port in self.ports.values())
 
     def target(self, manager):
-        """The grants of the manager's tgtd, read without the manager."""
+        """Return the tgtd target of a manager, for reading without the manager."""
         return tgt.TgtTarget(settings.settings(str(self.state(manager))))
 
     def state(self, name):
         return self.folder / f'state-{name}'
 
     def start(self):
-        """Make the tables, start every process, and wait until all are ready."""
+        """Create the tables, start all processes and wait until they are ready."""
         for name in (*self.PROCESSES, 'manage'):
             self._configure(name)
         made = self.fork('manage', 'db', 'sync')
@@ -131,21 +128,21 @@ class Cloud:
             parser.write(file)
 
     def target_port(self, name):
-        """Where a manager's target listens, also when the manager was started again."""
+        """Return the port of a manager's target, which stays the same after a restart."""
         return self._target_ports.get(name, 0)
 
     def fork(self, name, *arguments):
-        """An instance of a process, or of a command."""
+        """Start an instance of a process, or a command."""
         return forks.Fork([f'blockattach-{name.partition("-")[0]}', '--config-file',
                            str(self.folder / f'{name}.conf'), *arguments], self.log(name))
 
     def begin(self, name):
-        """Start a process; it may take a while until it is ready."""
+        """Start a process without waiting until it is ready."""
         self._report(name).unlink(missing_ok=True)
         self.processes[name] = self.fork(name)
 
     def kill(self, name):
-        """As a power cut ends it; its tgtd and its sessions stay."""
+        """Kill a process. Its tgtd and the sessions remain."""
         self.processes[name].kill()
 
     def has_ended(self, name):
@@ -158,7 +155,7 @@ class Cloud:
         return self.folder / f'{name}.health'
 
     def is_ready(self, name):
-        """Whether the process that runs under this name now says that it can work."""
+        """Return True if the current instance of a process reports that it is ready."""
         with contextlib.suppress(OSError):
             reported = report.read(self._report(name))
             return (reported.pid == self.processes[name].pid
@@ -166,9 +163,9 @@ class Cloud:
         return False
 
     def wait_ready(self, names):
-        """Return when they are.
+        """Wait until processes are ready.
 
-        :raises AssertionError: one ended, or does not become ready
+        :raises AssertionError: if a process ends or does not become ready
         """
         def ended():
             return [name for name in names if self.has_ended(name)]
@@ -179,17 +176,18 @@ class Cloud:
         assert not ended(), '\n'.join(
             f'{name} ended by itself: {self.processes[name].text()[-LAST_WORDS:]}'
             for name in ended())
-        # Not checked again: a process that stood still for a moment may report itself unhealthy.
+        # Not checked again, as a process that was suspended for a moment may report itself
+        # unhealthy.
         assert ready, f'{slow()} are not ready'
 
     def stop(self):
-        """End every process in order; returns the exit statuses by name."""
+        """Stop all processes and return their exit statuses by name."""
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
         return {name: _ended(process) for name, process in self.processes.items()}
 
     def close(self):
-        """End whatever still runs."""
+        """Kill all running processes and remove everything."""
         for name in self.processes:
             self.kill(name)
         for name in self.MANAGERS:
@@ -198,13 +196,13 @@ class Cloud:
         self._ending.close()
 
     def number(self, statement):
-        """A number that the database returns."""
+        """Return the number that a query results in."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         with engine.connect() as rows:
             return int(rows.exec_driver_sql(statement).scalar() or 0)
 
     def waiting_messages(self):
-        """Queues of requests in which something waits, with how many messages."""
+        """Return the numbers of messages in request queues that are not empty."""
         names = [f'{TOPIC}-scheduler', f'{TOPIC}-volume']
         names += [f'{TOPIC}-scheduler.storage-{number}' for number in (1, 2)]
         names += [f'{TOPIC}-volume.{self.served(name)}' for name in self.MANAGERS]
@@ -214,7 +212,7 @@ class Cloud:
         return {name: count for name, count in counts.items() if count}
 
     def served(self, manager):
-        """The name of the backend that a manager serves."""
+        """Return the name of the backend of a manager."""
         return f'storage-{manager.rpartition("-")[2]}@{self.MANAGERS[manager]}'
 
 
@@ -227,7 +225,7 @@ def _ended(process):
 
 
 class FaultCloudTestCase(base.StackTestCase):
-    """One cloud for all tests of the class."""
+    """Cloud that is shared by the tests of a class."""
 
     DATABASE = servers.MariaDB
 
@@ -241,10 +239,9 @@ class FaultCloudTestCase(base.StackTestCase):
         cls.api = base.Api(cls.cloud.endpoints[0])
 
     def left_over(self, wanted):
-        """What the rows, the targets, the counts and the queues do not say alike, or not for
-        good.
+        """Return descriptions of all inconsistencies between rows, targets, counts and queues.
 
-        :param wanted: the attachments that there shall be, by id
+        :param wanted: initiators of the expected attachments, by attachment id
         """
         rows = self.api.list('attachments')
         found = [f'attachment {row["id"]} is {row["status"]}' for row in rows

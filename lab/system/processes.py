@@ -1,6 +1,6 @@
-"""Separate processes by configuration alone: what tests of them share.
+"""Base class of tests of separate processes.
 
-The configuration is the one of ``doc/source/install/separate_processes.rst``, with other places.
+The configuration is the one of ``doc/source/install/separate_processes.rst`` with changed places.
 """
 import configparser
 import contextlib
@@ -24,12 +24,12 @@ PROCESSES = ('volume', 'scheduler', 'api')
 SERVES = 'Process started'
 HOST = 'storage-1'
 BACKEND = f'{HOST}@disks'
-# Several processes begin at once, perhaps beside other tests.
+# Several processes start in parallel, possibly beside other tests.
 START_SECONDS = 240
 
 
 def guided():
-    """The configuration file that the guide shows, without limits for projects."""
+    """Return the configuration of the installation guide, without quotas of projects."""
     shown = re.search(r'^\.\. code-block:: ini\n\n((?:    .*\n|\n)+)', GUIDE.read_text(), re.M)
     parser = configparser.ConfigParser(interpolation=None, default_section='')
     parser.read_string(''.join(line[4:] + '\n' for line in shown[1].splitlines()))
@@ -38,9 +38,9 @@ def guided():
 
 
 class ProcessesTestCase(base.StackTestCase):
-    """A database server, RabbitMQ, a folder; `begin` starts processes, which end in order.
+    """Processes that `begin` starts with a database server and RabbitMQ, stopped at the end.
 
-    ``OF_OTHERS`` are loggers that may show a traceback.
+    ``OF_OTHERS`` are names of loggers that may log a traceback.
     """
 
     OF_OTHERS = ()
@@ -56,7 +56,7 @@ class ProcessesTestCase(base.StackTestCase):
         self.folder = folder.name
         bus = self.bus()
         self.started = {}
-        # It outlives the volume manager, which is ended before.
+        # The tgtd survives the volume manager, which is stopped before.
         self.addCleanup(self.target().stop)
         self.addCleanup(self.end)
         self.port = stack.free_port()
@@ -69,7 +69,7 @@ class ProcessesTestCase(base.StackTestCase):
             ('disks', 'target_ip_address'): '127.0.0.1', ('disks', 'target_port'): '0'})
 
     def bus(self):
-        """The options of the bus."""
+        """Return the options of the message bus."""
         self.outside_program(rabbit.why_missing() is None, 'RabbitMQ')
         broker = rabbit.RabbitFixture()
         self.addCleanup(broker.close)
@@ -80,7 +80,7 @@ class ProcessesTestCase(base.StackTestCase):
         return broker.options()
 
     def target(self):
-        """The tgtd of the volume manager, whether it runs or not."""
+        """Return the tgtd of the volume manager, which may not be running."""
         return tgtd.Tgtd(f'{self.folder}/state', (servers.LOOPBACK,), 0)
 
     def configure(self, places):
@@ -96,11 +96,11 @@ class ProcessesTestCase(base.StackTestCase):
         return ['--config-file', f'{self.folder}/blockattach.conf', *more]
 
     def environment(self, name):
-        """Variables of a process, besides those of the tests."""
+        """Return environment variables of a process in addition to those of the tests."""
         return {}
 
     def start(self, name):
-        """A process that is ended in order, and has said nothing of a failure by then."""
+        """Start a process. At the end it must stop cleanly, without a traceback in its log."""
         self.started[name] = forks.Fork([f'blockattach-{name}', *self.arguments()],
                                         pathlib.Path(self.folder, f'{name}.log'),
                                         environment=self.environment(name))
@@ -124,13 +124,15 @@ class ProcessesTestCase(base.StackTestCase):
     def everything_up(self):
         with contextlib.suppress(OSError):
             services = self.api.list('services', '/os-services')
-            # One that has only registered itself ends by the signal that it gets.
+            # A process that has registered itself but does not serve yet would be killed by
+            # SIGTERM.
             return (len([one for one in services if one['state'] == 'up']) == 2
                     and all(SERVES in one.text() for one in self.started.values()))
         return False
 
     def begin(self, *more):
-        """Make the tables, start what is always there and ``more``, and wait until it is up."""
+        """Create the tables, start the usual processes and ``more``, and wait until they are up.
+        """
         self.assertEqual(0, self.run_once('manage', 'db', 'sync')[0])
         for name in (*PROCESSES, *more):
             self.start(name)

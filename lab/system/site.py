@@ -1,7 +1,6 @@
-"""A site of two hosts, each with an API, a scheduler and a volume manager, in either release.
+"""Site of two hosts, each with an API, a scheduler and a volume manager of either release.
 
-Clients reach it as through a load balancer: by any API that is in use, and by the next one where
-nobody listens.
+Clients use the APIs as through a load balancer, which skips an API that refuses the connection.
 """
 import collections
 import contextlib
@@ -22,14 +21,14 @@ from blockattach.tests.rules import sources
 from lab.system import processes
 
 PROCESSES = ('api', 'scheduler', 'volume')
-# Callers end before the processes that they call.
+# Order in which a host stops its processes: callers before the processes that they call.
 PAUSE_SECONDS = 0.05
-# A request may wait for a process that is restarted, on a machine that has much else to do.
+# A request may wait for the restart of a process on a busy machine.
 SECONDS = 240
 
 
 class Balancer:
-    """Requests, shared out to the APIs that are in use."""
+    """Load balancer of the APIs that are in use."""
 
     def __init__(self):
         self._changed = threading.Condition()
@@ -39,18 +38,18 @@ class Balancer:
         self.answered = collections.Counter()
 
     def use(self, name, api):
-        """Share out to this one too."""
+        """Add an API."""
         with self._changed:
             self._apis[name] = api
 
     def drain(self, name):
-        """Send nothing there any more, and wait until its requests have ended."""
+        """Remove an API and wait until its requests have ended."""
         with self._changed:
             del self._apis[name]
             assert self._changed.wait_for(lambda: not self._busy[name], SECONDS), name
 
     def ask(self, method, path, body=None):
-        """As `base.Api.ask`: status and body, from any API that is there."""
+        """Send a request to one of the APIs, and return status and body like `base.Api.ask`."""
         with self._changed:
             names = sorted(self._apis)
             self._rotation += 1
@@ -76,7 +75,8 @@ class Balancer:
 
 
 class Clients:
-    """What goes on all the time, in threads; whatever is not as it should be is a failure."""
+    """Threads of clients that repeat their cycles. Any unexpected result is recorded as a failure.
+    """
 
     def __init__(self, ask):
         self.ask = ask
@@ -87,7 +87,7 @@ class Clients:
         self.done = collections.Counter()
 
     def begin(self, name, cycle, *arguments):
-        """Do it again and again."""
+        """Start a thread that repeats a cycle."""
         def go_on():
             while not self._over.is_set():
                 try:
@@ -102,24 +102,24 @@ class Clients:
 
     @property
     def names(self):
-        """Of those that go on."""
+        """Names of the threads."""
         return [thread.name for thread in self._threads]
 
     def end(self):
-        """Let each come to the end of its cycle."""
+        """Wait until each thread has completed its cycle."""
         self._over.set()
         for thread in self._threads:
             thread.join()
 
     def expect(self, status, method, path, body=None):
-        """The body of an answer that has this status; any other is shown."""
+        """Send a request and return its body. Raise AssertionError for another status."""
         found, answer = self.ask(method, path, body)
         if found != status:
             raise AssertionError(f'{method} {path}: {found} {answer}')
         return answer
 
     def attach_and_detach(self, volume_id, host):
-        """One host comes and goes."""
+        """Attach a volume to a host and detach it."""
         made = self.expect(200, 'POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
             'connector': base.connector(host)}})['attachment']
@@ -131,14 +131,14 @@ class Clients:
         self.expect(200, 'DELETE', path)
 
     def make_and_remove(self):
-        """One volume comes and goes."""
+        """Create a volume and delete it."""
         volume_id = self.volume()
         self.expect(202, 'DELETE', f'/volumes/{volume_id}')
         if not base.wait_for(lambda: self.ask('GET', f'/volumes/{volume_id}')[0] == 404, SECONDS):
             raise AssertionError(f'{volume_id} is not removed')
 
     def volume(self, **wanted):
-        """The id of a volume that is available."""
+        """Create a volume, wait until it is available, and return its id."""
         path = '/volumes/' + self.expect(202, 'POST', '/volumes', {
             'volume': {'size': 1, **wanted}})['volume']['id']
         status = base.wait_for(lambda: (found := self.expect(200, 'GET', path)['volume'][
@@ -149,7 +149,7 @@ class Clients:
 
 
 class Site:
-    """Hosts in one folder; `close` ends what still runs."""
+    """Hosts with their files in one directory, until `close`."""
 
     def __init__(self, folder, database_url):
         self._folder = pathlib.Path(folder)
@@ -157,7 +157,7 @@ class Site:
         self._common = {('DEFAULT', 'seal_key_file'): f'{folder}/seal.key',
                         ('database', 'connection'): database_url,
                         ('disks', 'target_ip_address'): servers.LOOPBACK,
-                        # A host that restarts on a crowded machine is silent for long.
+                        # A host that restarts on a busy machine may be silent for long.
                         ('rpc', 'call_timeout'): str(SECONDS),
                         ('rpc', 'silence_timeout'): str(SECONDS),
                         ('service', 'report_interval'): '2'}
@@ -165,13 +165,13 @@ class Site:
         self._hosts = set()
 
     def port(self, host, name='api'):
-        """Where the API or the target of a host listens, in all its instances."""
+        """Return the port of the API or of the target of a host, the same for all instances."""
         if (host, name) not in self._ports:
             self._ports[host, name] = servers.free_port()
         return self._ports[host, name]
 
     def configure(self, host, places):
-        """Write the file of a host: what is everywhere, and these."""
+        """Write the configuration of a host with these changes."""
         self._hosts.add(host)
         parser = processes.guided()
         for (group, name), value in {
@@ -185,13 +185,14 @@ class Site:
             parser.write(file)
 
     def start(self, host, code=sources.ROOT, only=PROCESSES):
-        """Start what belongs on a host, of the release whose package is in that folder."""
+        """Start processes of a host, of the release whose package is in the directory ``code``."""
         for name in only:
             assert (host, name) not in self._running
             self._running[host, name] = self._process(host, name, self.log(host, name), code)
 
     def stop(self, host):
-        """End one after the other, in order; the exit statuses that are not 0, by process."""
+        """Stop the processes of a host in order, and return exit statuses other than 0 by process.
+        """
         found = {}
         for name in PROCESSES:
             process = self._running.pop((host, name))
@@ -203,7 +204,7 @@ class Site:
         return {name: status for name, status in found.items() if status}
 
     def run(self, host, name, *arguments, code=sources.ROOT):
-        """An operator's command, to its end: status and words."""
+        """Run a command of an operator, and return exit status and output."""
         with tempfile.NamedTemporaryFile() as said:
             process = self._process(host, name, pathlib.Path(said.name), code, *arguments)
             try:
@@ -213,7 +214,7 @@ class Site:
 
     @staticmethod
     def is_up(host, api):
-        """Whether an API lists scheduler and volume manager of a host as up."""
+        """Return True if an API lists scheduler and volume manager of a host as up."""
         with contextlib.suppress(OSError):
             up = {(one['binary'], one['host']) for one in api.list('services', '/os-services')
                   if one['state'] == 'up'}
@@ -222,8 +223,9 @@ class Site:
 
     @staticmethod
     def living(host, api):
-        """A condition: an API lists scheduler and volume manager of a host as up, by a heartbeat
-        since it was asked first. What it lists at first may be of an earlier instance, which
+        """Return a condition: an API lists scheduler and volume manager of a host as up.
+
+        Their heartbeats must be newer than at the first evaluation, because an earlier instance
         counts as up for a while.
         """
         names = (('cinder-scheduler', host), ('cinder-volume', f'{host}@disks'))
@@ -240,15 +242,15 @@ class Site:
         return condition
 
     def ended(self):
-        """The processes that have ended by themselves."""
+        """Return the processes that have ended without being stopped."""
         return [place for place, process in self._running.items() if process.poll() is not None]
 
     def log(self, host, name):
-        """What a process has logged, in all its instances."""
+        """Return the path of the log of a process, shared by all instances."""
         return self._folder / f'{host}-{name}.log'
 
     def tracebacks(self, host):
-        """What the processes of a host have said from the first traceback on."""
+        """Return the part of a log of a host from its first traceback on, or an empty text."""
         for name in PROCESSES:
             _, found, rest = self.log(host, name).read_text('utf-8').partition('Traceback')
             if found:
@@ -256,19 +258,19 @@ class Site:
         return ''
 
     def complaints(self):
-        """What the processes of all hosts have warned of, for the message of a failure."""
+        """Return the warnings and errors of all hosts, for the message of a failure."""
         return '\n' + '\n'.join(
             f'{log.name}: {line}' for log in sorted(self._folder.glob('*.log'))
             for line in log.read_text('utf-8').splitlines()
             if ' WARNING ' in line or ' ERROR ' in line)
 
     def target(self, host):
-        """The tgtd of a host's volume manager, which outlives it, whether it runs or not."""
+        """Return the tgtd of a host, which survives the volume manager and may not be running."""
         return tgtd.Tgtd(str(self._folder / host), (servers.LOOPBACK,),
                          self.port(host, 'target'))
 
     def close(self):
-        """Kill what still runs."""
+        """Kill all running processes."""
         for process in self._running.values():
             process.kill()
             process.wait()

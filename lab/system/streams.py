@@ -1,4 +1,4 @@
-"""Hosts that write a counted pattern to their disks all the time and read it back."""
+"""Hosts that continuously write a numbered pattern to their disks and read it back."""
 import threading
 
 from blockattach.platform import clock
@@ -9,21 +9,19 @@ _BLOCK = 512
 _BLOCKS = 64
 _REST_SECONDS = 0.05
 _SECONDS = 60
-"""A transfer may take so long on a busy machine: longer is an interruption."""
+"""Seconds that a transfer may take on a busy machine. A longer one is an interruption."""
 
 
 class Stream:
-    """One session, which is never made again: what cuts it is an interruption.
+    """Session of a host that writes until `close`. It never logs in again after an interruption.
 
-    :ivar wrong: what has gone wrong, in words; empty: it was never interrupted
-    :ivar count: how many blocks were written and read back
-    :ivar longest: how many seconds the slowest of them took
+    :ivar wrong: descriptions of errors, empty if the session was never interrupted
+    :ivar count: number of blocks written and read back
+    :ivar longest: duration of the slowest write in seconds
     """
 
     def __init__(self, host, connection_info, first_block):
-        """
-        :param first_block: where its part of the disk begins, apart from others' on it
-        """
+        """:param first_block: start of the part of the disk that this host uses"""
         self.wrong = []
         self.count = 0
         self.longest = 0.0
@@ -38,7 +36,7 @@ class Stream:
         self._thread.start()
 
     def close(self):
-        """Read everything once more and log out; a repeat does nothing."""
+        """Read all written blocks again and log out. A repeated call does nothing."""
         if self._ends.is_set():
             return
         self._ends.set()
@@ -58,11 +56,11 @@ class Stream:
         try:
             act()
         except Exception as exc:
-            # Whatever it is, it ends this thread, and must not do so in silence.
+            # Any error ends this thread and must be reported.
             self.wrong.append(f'{self.host} was cut off after {self.count} blocks: {exc!r}')
 
     def _one(self):
-        """Write the next count, and read the block before it and this one."""
+        """Write the next number to a block, then read this block and the previous one."""
         number = self.count + 1
         block = self._first + number % _BLOCKS
         answer = self._session.write(block, _pattern(number))

@@ -1,4 +1,4 @@
-"""A service that ends what waits in vain: as it is configured, in a process of its own."""
+"""Expiry of waiting attachments with the options of an operator, in a process of the service."""
 import uuid
 
 from blockattach.tests.fixtures import nova
@@ -49,7 +49,7 @@ class AbandonedTest(base.StackTestCase):
         self.nova.run(SERVER, 'web')
         self.until_gone(self.attach(volume_id, SERVER))
         self.until_gone(self.attach(third, ANOTHER, connector=base.connector('one')))
-        # By now it has waited for longer than the others.
+        # By now this attachment has waited for longer than the others.
         asked = f'/v2.1/servers/{SERVER}/os-volume_attachments/{kept_on}'
         self.assertTrue(base.wait_for(
             lambda: asked in [request.path for request in self.nova.requests], SECONDS))
@@ -71,7 +71,7 @@ class AbandonedTest(base.StackTestCase):
         self.assertEqual([], self.nova.requests)
 
     def test_a_nova_that_nobody_may_ask(self):
-        """It is said at the start, and what names a server stays."""
+        """Missing credentials for Nova are logged, and attachments of servers do not expire."""
         self.serve(WAITING + f'[nova]\ndetach_rule = off\nauth_url = {self.nova.url}\n')
         self.assertIn('[nova] username is not set', self.service.log_text())
         kept = self.attach(self.volume(), SERVER)
