@@ -1,4 +1,4 @@
-"""More is asked for than can be done, of real processes: uWSGI, RabbitMQ and MariaDB."""
+"""Overload of real processes: the API under uWSGI, with RabbitMQ and MariaDB."""
 import collections
 import concurrent.futures
 import contextlib
@@ -22,10 +22,10 @@ from lab.system import site
 HOST = 'storage-1'
 JOINS = 2500
 OVERLOAD_SECONDS = 60
-# Each client is a thread, which needs little.
+# Each client is a thread that needs little stack.
 STACK_BYTES = 262144
 SECONDS = 3600
-# A machine that tests share may be slow: that is not what is tested.
+# A queue timeout must not occur, even if other tests slow the machine down.
 QUEUE_SECONDS = 3600
 SETTINGS = {('disks', 'store'): 'fake', ('disks', 'target'): 'fake',
             ('slow', 'store'): 'fake', ('slow', 'target'): 'fake',
@@ -35,7 +35,7 @@ SETTINGS = {('disks', 'store'): 'fake', ('disks', 'target'): 'fake',
 
 
 class BackPressureTest(base.StackTestCase):
-    """Two processes of the API, a scheduler, and a manager of two backends."""
+    """API with two processes, a scheduler, and a volume manager with two backends."""
 
     def setUp(self):
         super().setUp()
@@ -62,7 +62,7 @@ class BackPressureTest(base.StackTestCase):
         self.addCleanup(self.release)
 
     def serve(self):
-        """The API under uWSGI, as the example says."""
+        """Start the API under uWSGI with the example configuration."""
         example = (sources.ROOT / 'etc' / 'uwsgi' / 'blockattach-api.ini').read_text()
         self.health_port = servers.free_port()
         ini = self.folder / 'blockattach-api.ini'
@@ -78,7 +78,7 @@ class BackPressureTest(base.StackTestCase):
         self.addCleanup(process.terminate)
 
     def up(self):
-        """Whether all is there; while the API is being loaded, it refuses."""
+        """Return True if all services are up. An API that is being loaded refuses requests."""
         with contextlib.suppress(KeyError):
             return self.site.is_up(HOST, self.api)
         return False
@@ -91,7 +91,7 @@ class BackPressureTest(base.StackTestCase):
         self.held.unlink(missing_ok=True)
 
     def volume(self, backend):
-        """A shared volume on that backend."""
+        """Create a multiattach volume on a backend."""
         made = self.api.ask('POST', '/types', {'volume_type': {'name': backend, 'extra_specs': {
             'multiattach': '<is> True', 'volume_backend_name': backend}}})
         self.assertEqual(200, made[0], made)
@@ -103,7 +103,7 @@ class BackPressureTest(base.StackTestCase):
             'connector': base.connector(host)}})
 
     def states(self, volume_id):
-        """How many attachments of a volume are in which state, read page by page."""
+        """Return the numbers of attachments of a volume by status, read in pages."""
         found, page = collections.Counter(), '/attachments/detail?limit=500'
         while page:
             status, content = self.api.ask('GET', page)
@@ -145,7 +145,7 @@ class BackPressureTest(base.StackTestCase):
             self.assertEqual([200] * 200, [one.result()[0] for one in waiting])
 
     def test_overload_ends_with_every_attachment_in_a_final_state(self):
-        """More clients than there are threads, for a while; none of them waits for another."""
+        """More clients than threads repeat their cycles. All attachments end in a final state."""
         volume_id = self.volume('disks')
         time, over = clock.Clock(), threading.Event()
         end = time.monotonic() + OVERLOAD_SECONDS

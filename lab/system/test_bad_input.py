@@ -1,4 +1,4 @@
-"""What an operator may get wrong: one line that names the option and the file, exit status 1."""
+"""Errors of an operator: one line that names the option and the file, and exit status 1."""
 import contextlib
 import os
 import socket
@@ -9,8 +9,8 @@ import sys
 from blockattach.tests.fixtures import servers
 from lab.system import test_process_instances
 
-# A WSGI server, one request after another: a line of its input is a path, one of its output the
-# status and what stands in the error log.
+# Single-threaded WSGI server. A line of its input is a path, and a line of its output contains the
+# status and the error log.
 SERVER = """
 import io, sys
 from wsgiref import util
@@ -27,13 +27,13 @@ ALL = (*PROCESSES, 'manage')
 
 class BadInputTest(test_process_instances.ProcessTestCase):
     def refused(self, *names):
-        """Each of the processes with the one line that it says."""
+        """Yield each of the processes with the line that it prints."""
         for name in names:
             with self.subTest(process=name):
                 yield name, self.line(name, self.tried(name))
 
     def tried(self, name):
-        """What becomes of a process, or of a command with its arguments."""
+        """Run a process, or a command with its arguments."""
         program, *arguments = name.split()
         if name == 'manage':
             arguments = ['service', 'list']
@@ -47,12 +47,12 @@ class BadInputTest(test_process_instances.ProcessTestCase):
         self.assertNotIn('geheim', done.errors)
         command = self.command(name.split()[0])[0]
         line, = [line for line in done.errors.splitlines() if line.startswith(f'{command}: ')]
-        # What is printed before it is in the log, where that goes to the terminal.
+        # Earlier lines are those of the log, which goes to the terminal.
         self.assertEqual(line, done.errors.splitlines()[-1])
         return line
 
     def check(self, names, option, words='', **places):
-        """Each of the processes names the option and the file."""
+        """Check that each of the processes names the option and the file."""
         self.configure(**places)
         for _, line in self.refused(*names):
             self.assertIn(f'{option} in {self.file}', line)
@@ -210,7 +210,7 @@ class BadInputTest(test_process_instances.ProcessTestCase):
                                    'run blockattach-manage db sync')
             self.assertIn(f'[database] connection, not set in {self.file}', answer)
         self.migrated()
-        # The broker is still away, which does not matter to what is only read.
+        # The broker is still unavailable, but requests that only read the database need no broker.
         self.assertEqual('200 \n', ask('/v3/p/volumes'))
         self.assertEqual('503 \n', ask('/healthcheck'))
         self.assertEqual('200 \n', ask('/healthcheck/live'))

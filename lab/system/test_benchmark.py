@@ -1,5 +1,4 @@
-"""`tools/benchmark` measures every scenario and prints what it measured; no figure is asserted
-here."""
+"""Tests of `tools/benchmark`: each scenario is measured and printed. No figure is asserted."""
 import json
 import os
 import pathlib
@@ -32,23 +31,23 @@ TINY = ('--seconds', '0.2', '--rounds', '1', '--concurrency', '2')
 
 
 def benchmark(*arguments):
-    """Run it; how it ended."""
+    """Run the benchmark and return the completed process."""
     return subprocess.run([sys.executable, sources.ROOT / 'tools' / 'benchmark', *arguments],
                           capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def row(target, number, per_second, cpu_ms, noise=0.05):
-    """What was measured in a round of an attach cycle."""
+    """Return the result of a round of the scenario attach-cycle."""
     return {'target': target, 'scenario': 'attach-cycle', 'clients': 8, 'round': number,
             'per_second': per_second, 'p50_ms': 50, 'p99_ms': 100, 'cpu_ms': cpu_ms,
             'backing_cpu_ms': 1, 'noise': noise, 'errors': {}}
 
 
 class VerdictsTest(unittest.TestCase):
-    """What is said of rows that were measured before."""
+    """Verdicts about stored results."""
 
     def judged(self, rows, **facts):
-        """The lines about goals, each with its columns."""
+        """Return the columns of the lines about goals, by name."""
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             path = pathlib.Path(folder) / 'rows.json'
             path.write_text(json.dumps({'rows': rows, 'facts': facts}))
@@ -59,7 +58,7 @@ class VerdictsTest(unittest.TestCase):
                 or ' volumes, ' in line[0]}
 
     def rounds(self, count=3, **last):
-        """Rounds of ours, 10, 12 and 30 times as fast as the peer, each with CPU of its own."""
+        """Return rounds in which the service is 10, 12 and 30 times as fast as the peer."""
         own = [(100, 2), (120, 3), (300, 9)][:count]
         return [
             *(row('blockattach', number, *figures, **(last if number == count - 1 else {}))
@@ -109,7 +108,7 @@ class BenchmarkTest(base.StackTestCase):
         self.path = self.folder / 'results.json'
 
     def measured(self, *arguments):
-        """What it has stored, and printed."""
+        """Run the benchmark, and return its stored results and its output."""
         done = benchmark(*arguments, *TINY, '--json', str(self.path))
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return json.loads(self.path.read_text()), done.stdout
@@ -120,7 +119,8 @@ class BenchmarkTest(base.StackTestCase):
             stored, said = self.measured(
                 'scenarios', 'memory', '--volumes', '20', '--peer', f'{peer.endpoint}/{PROJECT}',
                 '--peer-pids', f'all={peer.pid}')
-            # It is left as it was, but for the project that was filled to be listed.
+            # The volumes of the peer are unchanged, except for those that fill a project to be
+            # listed.
             self.assertTrue(base.wait_for(lambda: {f'seed-{number}' for number in range(20)} == {
                 one['name'] for one in api.list('volumes', '/volumes/detail?all_tenants=1')}))
         self.assertRegex(said, r'(?m)^show-attachment +2 +[0-9.]+x +[0-9.]+x')
@@ -147,7 +147,7 @@ class BenchmarkTest(base.StackTestCase):
         self.check_documents(stored)
 
     def check_documents(self, stored):
-        """Tables are written from what was stored; nothing is measured again."""
+        """Check that tables are written from stored results, without a new measurement."""
         done = benchmark('--merge', str(self.path), '--docs', str(self.folder / 'docs'))
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         text = (self.folder / 'docs' / 'scenarios.txt').read_text()
@@ -221,7 +221,7 @@ class BenchmarkTest(base.StackTestCase):
         self.check_table('features', *FEATURES)
 
     def check_table(self, name, *wanted):
-        """A table that is written from what was stored has these rows."""
+        """Check that a table written from stored results has these rows."""
         done = benchmark('--merge', str(self.path), '--docs', str(self.folder / 'docs'))
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         text = (self.folder / 'docs' / f'{name}.txt').read_text()

@@ -1,4 +1,4 @@
-"""What a bus does while the time of the machine passes, over each transport."""
+"""Behaviour of a bus while time passes, over each transport."""
 import concurrent.futures
 import dataclasses
 import queue
@@ -17,14 +17,14 @@ else:
     Base = object
 
 MANY = 10_000
-# A server that listens hears at once, unless the machine has other things to do.
+# A listening server receives a message at once, unless the machine is busy.
 PROMPT = 1.0
 TRIES = 10
 LONGER = 3
 
 
 class WhileTimePasses(Base):
-    """Subclass with a transport."""
+    """Base class, to be combined with a transport."""
 
     def test_message_to_stopping_server_kept_for_next_server(self) -> None:
         for _ in range(TRIES):
@@ -35,7 +35,8 @@ class WhileTimePasses(Base):
             if endpoint.heard.empty():
                 self.assertEqual(sent, self.heard(following))
                 return
-            # It listened, and was slow: then it is heard there and nowhere else.
+            # The server was listening and slow. It receives the message, and the next server does
+            # not.
             self.assertEqual(sent, self.heard(endpoint))
             self.client('one').echo(self.ctxt, 1)
             self.assertTrue(following.heard.empty())
@@ -43,7 +44,7 @@ class WhileTimePasses(Base):
         self.fail('it was only slow, each time')
 
     def unheard_while_it_ends(self, endpoint: probe.ProbeEndpoint) -> int:
-        """What a server that is being stopped did not hear promptly; it has ended by now."""
+        """Stop a server and return the first message that it did not receive promptly."""
         server = self.serve(endpoint)
         client = self.client('one')
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -64,7 +65,7 @@ class WhileTimePasses(Base):
     def test_a_call_that_is_worked_on_is_not_sent_again(self) -> None:
         endpoint = probe.ProbeEndpoint()
         self.serve(endpoint)
-        # Long beside what a machine may stand still for: a process that does sends no heartbeat.
+        # Long enough that a busy machine does not delay a heartbeat for as long.
         self.settings = dataclasses.replace(self.settings, repeat_interval=LONGER)
         client = self.client('one', self.make_bus())
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -77,12 +78,10 @@ class WhileTimePasses(Base):
 
 class RabbitTest(test_rabbit.Rabbit, WhileTimePasses, bus_contract.BusTestCase,
                  unittest.TestCase):
-    """Over the broker."""
+    ...
 
 
 class InprocTest(WhileTimePasses, bus_contract.BusTestCase, unittest.TestCase):
-    """Within a process."""
-
     def setUp(self) -> None:
         self.url = f'inproc://{uuid.uuid4().hex}/'
         super().setUp()

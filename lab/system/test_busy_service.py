@@ -1,4 +1,4 @@
-"""More is asked for than can be done: everything waits for a slot, over HTTP, in one process."""
+"""Overload of one process over HTTP, where requests wait for a slot."""
 import concurrent.futures
 import http.client
 import json
@@ -34,7 +34,7 @@ JOINS = 250
 
 
 class BackPressureTestCase(base.StackTestCase):
-    """Two backends, of which one answers when the test lets it."""
+    """Service with two backends, one of which a test can block."""
 
     def serve(self, threads=64, size=4096, timeout=60):
         self.metrics = stack.free_port()
@@ -43,11 +43,11 @@ class BackPressureTestCase(base.StackTestCase):
         self.api = base.Api(self.service.endpoint, SECONDS)
         self.many = concurrent.futures.ThreadPoolExecutor(64)
         self.addCleanup(self.many.shutdown)
-        # Before the threads are waited for.
+        # Cleanups run in reverse order, so the backend is released before the threads are joined.
         self.addCleanup(self.release)
 
     def volume(self, backend):
-        """A shared volume on that backend."""
+        """Create a multiattach volume on a backend."""
         name = f'on {backend}'
         made = self.api.ask('POST', '/types', {'volume_type': {'name': name, 'extra_specs': {
             'multiattach': '<is> True', 'volume_backend_name': backend}}})
@@ -59,7 +59,7 @@ class BackPressureTestCase(base.StackTestCase):
         return pathlib.Path(self.service.state_dir) / 'hold-slow'
 
     def hold(self):
-        """From now on the slow backend grants nothing."""
+        """Block the slow backend, so that it grants nothing."""
         self.held.touch()
 
     def release(self):
@@ -86,7 +86,7 @@ class BackPressureTestCase(base.StackTestCase):
                 for number in range(first, first + count)]
 
     def until_connecting(self, volume_id, count):
-        """So many have begun, which the backend holds."""
+        """Wait until the blocked backend has begun this number of attachments."""
         self.assertTrue(base.wait_for(
             lambda: self.states(volume_id).count('attaching') >= count))
 
@@ -100,7 +100,7 @@ class BackPressureTestCase(base.StackTestCase):
             connection.close()
 
     def measured(self, series):
-        """What the service says of one series."""
+        """Return the value of a metric."""
         with urllib.request.urlopen(f'http://127.0.0.1:{self.metrics}/',
                                     timeout=SECONDS) as answer:
             found = re.search(rf'^blockattach_{re.escape(series)} (\S+)$',
@@ -108,7 +108,7 @@ class BackPressureTestCase(base.StackTestCase):
         return float(found[1]) if found else 0
 
     def raw(self, volume_id, host):
-        """Status, headers and body of a join."""
+        """Attach a volume, and return status, headers and body of the response."""
         parts = urllib.parse.urlsplit(self.service.endpoint)
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=SECONDS)
         try:
@@ -134,7 +134,7 @@ class BackPressureTestCase(base.StackTestCase):
 class SlowBackendTest(BackPressureTestCase):
 
     def test_others_go_on_while_a_backend_answers_nobody(self):
-        """More callers of it than there are places for work, and than it has places itself."""
+        """More requests for a blocked backend than workers do not delay the other backend."""
         self.serve()
         slow, fast = self.volume('slow'), self.volume('fast')
         self.hold()
@@ -143,7 +143,7 @@ class SlowBackendTest(BackPressureTestCase):
         for number in range(10):
             self.join_and_leave(fast, f'other-{number}')
         self.assertFalse(any(one.done() for one in waiting))
-        # Those in line have changed nothing yet.
+        # Queued requests have not changed the database.
         self.assertEqual(['attaching'] * 2, self.states(slow))
         self.release()
         self.assertEqual([200] * 20, [one.result(SECONDS)[0] for one in waiting])
@@ -161,7 +161,8 @@ class SlowBackendTest(BackPressureTestCase):
         self.assertEqual([200] * 10, [one.result(SECONDS)[0] for one in waiting])
 
     def test_a_request_that_waits_for_too_long_is_answered_when_to_retry(self):
-        # Nobody else shall wait so long, though the machine may stand still meanwhile.
+        # Other requests must not reach the timeout, even on a machine that is suspended for a
+        # moment.
         self.serve(timeout=4)
         slow, fast = self.volume('slow'), self.volume('fast')
         self.hold()
@@ -179,14 +180,15 @@ class SlowBackendTest(BackPressureTestCase):
         self.join_and_leave(fast, 'other')
         self.release()
         self.assertEqual([200] * 2, [one.result(SECONDS)[0] for one in waiting])
-        # It may come again.
+        # The client may retry.
         self.assertEqual(200, self.join(slow, 'late')[0])
 
 
 class QueueTest(BackPressureTestCase):
 
     def test_more_clients_than_threads(self):
-        """Connections wait for a thread; health is answered meanwhile, and nobody is lost."""
+        """Connections wait for a thread, while health checks are answered. All requests succeed.
+        """
         self.serve(threads=4)
         slow = self.volume('slow')
         self.assertTrue(base.wait_for(lambda: self.health() == 200))
@@ -224,7 +226,7 @@ class QueueTest(BackPressureTestCase):
         self.assertEqual(JOINS, len(self.states(fast)))
 
     def test_all_ends_in_a_final_state_also_after_refusals(self):
-        """Twice as many as may be there at all: some are refused, and none is left half done."""
+        """Some of too many clients are refused, and no attachment stays incomplete."""
         self.serve(threads=8, size=8)
         fast = self.volume('fast')
 
@@ -232,7 +234,7 @@ class QueueTest(BackPressureTestCase):
             status, made = self.join(fast, f'host-{number}')
             if status == 200:
                 path = f'/attachments/{made["attachment"]["id"]}/action'
-                # A refused client comes again.
+                # A refused client repeats the request.
                 base.wait_for(lambda: self.api.ask('POST', path, {'os-complete': {}})[0] == 204,
                               SECONDS)
             return status
@@ -244,7 +246,7 @@ class QueueTest(BackPressureTestCase):
             self.attach_statuses(fast))
 
     def attach_statuses(self, volume_id):
-        """States, from an API that may have much to do."""
+        """Return the statuses of the attachments of a volume. A busy API is asked again."""
         found = base.wait_for(lambda: (answer := self.api.ask('GET', '/attachments/detail'))[
             0] == 200 and answer[1])
         return [one['status'] for one in found['attachments'] if one['volume_id'] == volume_id]

@@ -1,7 +1,7 @@
-"""What is done to a real target by hand comes back to truth, and nobody else notices.
+"""Manual changes of a real target are reverted, without an effect on other hosts.
 
-The promise is 10 seconds. It follows from what is configured (``unit/conf/test_volume.py``): how
-long something takes on a crowded machine is no matter of a test.
+The documented limit of 10 seconds follows from the configuration (``unit/conf/test_volume.py``).
+The tests do not measure durations, as the machine may be busy.
 """
 import os
 import signal
@@ -28,7 +28,7 @@ class ByHandTest(base.StackTestCase):
         self.assertTrue(base.wait_for(condition, SECONDS), message)
 
     def repaired(self, kind):
-        """How many of a kind the service reports as repaired."""
+        """Return the number of repairs of a kind that the service reports."""
         reported = self.site.reconciled()
         return 0 if reported is None else reported['repaired'][kind]
 
@@ -67,7 +67,8 @@ class ByHandTest(base.StackTestCase):
         self.assert_undisturbed()
 
     def test_a_target_that_stops(self):
-        """All sessions on it end; the hosts come back by themselves, by what they knew."""
+        """A killed target is started again. Its hosts log in again with the old connection data.
+        """
         pid = self.site.tgtd.client().pid()
         os.kill(pid, signal.SIGKILL)
         self.until(lambda: self.site.tgtd.running() and self.site.tgtd.client().pid() != pid)

@@ -1,7 +1,7 @@
-"""No secret leaves its place: a run of all processes and verbs, and then every place is searched.
+"""Search for secrets after a run of all processes and operations.
 
-Each secret is found where it belongs, so the search works, and nowhere else. On its way to a
-permitted caller, a credential passes the bus once: in the answer to a consumer there.
+Each secret must be found where it belongs, which proves the search, and nowhere else. A credential
+passes the bus once on its way to an authorized caller, in the response to a consumer there.
 """
 import base64
 import json
@@ -43,7 +43,7 @@ CONFIGURATION, KEYS, CLIENTS = canaries.CONFIGURATION, canaries.KEYS, canaries.C
 
 
 class Rabbit(servers.RabbitMQ):
-    """With a password of its own."""
+    """RabbitMQ with a secret password."""
 
     password = canaries.secret()
 
@@ -51,7 +51,7 @@ class Rabbit(servers.RabbitMQ):
 class CanaryTest(processes.ProcessesTestCase):
 
     maxDiff = None
-    # They log in full each token that Keystone does not know, of each answer that came late.
+    # These loggers log tokens that Keystone does not know, and replies that arrive late.
     OF_OTHERS = ('keystonemiddleware.auth_token', 'oslo_messaging._drivers.amqpdriver')
 
     def setUp(self):
@@ -89,12 +89,12 @@ class CanaryTest(processes.ProcessesTestCase):
             self.folder, 'blockattach.conf').read_text('utf-8'))
 
     def remember(self, name, text, *places, **more):
-        """A secret, and the places where it belongs."""
+        """Register a secret with the places that must contain it, and return its text."""
         self.canaries[name] = canaries.Canary(text, frozenset(places), **more)
         return text
 
     def account(self, name):
-        """An account of the database server that has a password."""
+        """Create an account of the database server with a secret password."""
         found = {'username': f'canary_{uuid.uuid4().hex[:8]}', 'password': self.remember(
             'password of the database', canaries.secret(), CONFIGURATION)}
         server = sa.create_engine(servers.url(servers.MYSQL), poolclass=sa.NullPool)
@@ -110,7 +110,7 @@ class CanaryTest(processes.ProcessesTestCase):
         return found
 
     def glance(self):
-        """Another service, which the service asks by an account of its own."""
+        """Start a stand-in of Glance, and return the options with which the service uses it."""
         self.images = glance.GlanceStandIn()
         self.addCleanup(self.images.close)
         return {('glance', name): value for name, value in {
@@ -126,12 +126,12 @@ class CanaryTest(processes.ProcessesTestCase):
                 for key, value in (line.split(' = ', 1) for line in lines if line)}
 
     def token(self, *person):
-        """A token, which is a secret as well."""
+        """Return a token of a user, registered as a secret."""
         return self.remember(f'token of {person[0] if person else "the administrator"}',
                              self.keystone.cloud(*person).auth_token, CLIENTS)
 
     def ask(self, method, path, body=None, root=None, **headers):
-        """Status and body; whatever runs meanwhile is looked at."""
+        """Send a request and return status and body. Running processes and texts are recorded."""
         self.evidence.look_at_processes()
         headers = {'X-Auth-Token': self.admin, 'OpenStack-API-Version': 'volume 3.71', **headers}
         base_path = '/v3' if root is None else root
@@ -141,14 +141,14 @@ class CanaryTest(processes.ProcessesTestCase):
         self.evidence.look_at_processes()
         self.evidence.note(CLIENTS, f'{path} {headers} {json.dumps(body)} {answer.text}')
         self.note_sealing_keys()
-        # Only what was done counts; each verb is refused as well.
+        # Only successful requests count, since each operation is also refused in this test.
         if answer.status_code < 400:
             self.asked.add((method, base_path + path.partition('?')[0],
                             next(iter(body or {}), None)))
         return answer.status_code, answer.json() if answer.text else None
 
     def done(self, method, path, body=None, **more):
-        """What is answered to something that works."""
+        """Send a request that must succeed and return its body."""
         status, answer = self.ask(method, path, body, **more)
         self.assertLess(status, 400, (method, path, body, answer))
         return answer
@@ -165,7 +165,7 @@ class CanaryTest(processes.ProcessesTestCase):
         self.keep(said)
 
     def keep(self, said):
-        """What a command prints is kept like a log."""
+        """Append the output of a command to a log."""
         with open(f'{self.folder}/commands.log', 'a', encoding='utf-8') as file:
             file.write(said)
 
@@ -193,12 +193,12 @@ class CanaryTest(processes.ProcessesTestCase):
         return made['volume']['id']
 
     def connector(self, host):
-        """One that reveals more than it should."""
+        """Return a connector with a secret that the client should not have sent."""
         return {**base.connector(host), 'chap_secret': self.remember(
             f'secret in connector {len(self.canaries)}', canaries.secret(), CLIENTS)}
 
     def remember_secret(self, connection_info):
-        """The password in an answer is for the caller that attaches, and for no other."""
+        """Register the password of a connection, which only the attaching caller may receive."""
         self.remember(f'password {len(self.canaries)}', connection_info['auth_password'], CLIENTS)
 
     def attached(self, volume_id, host, **more):
@@ -209,7 +209,7 @@ class CanaryTest(processes.ProcessesTestCase):
         return made['id']
 
     def consume(self, volume_id):
-        """A consumer over the bus: what it is answered passes there, and nowhere else."""
+        """Attach as a consumer over the bus, where the response contains the password."""
         with subprocess.Popen(
                 [sys.executable, consumer.__file__, '--config-file',
                  f'{self.folder}/blockattach.conf', self.project, self.keystone.name, volume_id,
@@ -254,7 +254,7 @@ class CanaryTest(processes.ProcessesTestCase):
         self.done('DELETE', path)
 
     def old_actions(self):
-        """What consumers did before there were attachments."""
+        """Use the actions of volumes that consumers used before the attachments API."""
         path = f'/volumes/{self.volume()}'
 
         def act(name, **arguments):
@@ -331,7 +331,7 @@ class CanaryTest(processes.ProcessesTestCase):
         self.done('PUT', '/os-services/get-log', {})
 
     def attachments(self):
-        """Attach, replace the keys meanwhile, detach."""
+        """Attach volumes, rotate the keys meanwhile, and detach one."""
         self.done('POST', '/types', {'volume_type': {
             'name': 'multiattach', 'extra_specs': {'multiattach': '<is> True'}}})
         volume_id = self.volume(volume_type='multiattach')
@@ -353,7 +353,7 @@ class CanaryTest(processes.ProcessesTestCase):
         return first
 
     def refusals(self, first):
-        """Each verb is refused, with secrets in what was wrong; and parts fail."""
+        """Send refused requests with secrets to all operations, and let processes fail."""
         self.assertEqual(401, self.ask('GET', '/volumes', **{'X-Auth-Token': self.remember(
             'a token of nobody', canaries.secret(), CLIENTS)})[0])
         for number, row in enumerate(routes.operations()):
@@ -387,9 +387,10 @@ class CanaryTest(processes.ProcessesTestCase):
                 if row.action in (None, action)}
 
     def plant(self):
-        """Something that is no secret goes to each place where none may be.
+        """Write a harmless text to each place that must not contain secrets, to test the search.
 
-        As if a driver forgot itself in what it says to a user, or a program in its arguments.
+        Examples are a driver that puts a secret into a user message, and a program with a secret
+        argument.
         """
         planted = {name: canaries.Canary(str(uuid.uuid4()), frozenset()) for name in (
             'log', 'bus', 'database', 'arguments')}
@@ -402,7 +403,7 @@ class CanaryTest(processes.ProcessesTestCase):
         with subprocess.Popen([sys.executable, '-c', 'input("begun\\n")',
                                planted['arguments'].text],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            # Until it runs, the system may not show its arguments yet.
+            # The arguments of a process may not be visible before it runs.
             process.stdout.readline()
             self.evidence.look_at_processes()
             process.communicate(b'\n', timeout=stack.STOP_SECONDS)
@@ -423,7 +424,7 @@ class CanaryTest(processes.ProcessesTestCase):
         self.assertEqual({row.name for row in routes.operations()} - canary_walk.REFUSED,
                          self.verbs_done())
         self.end()
-        # The evidence is there at all, of every kind.
+        # Evidence of each kind has been recorded.
         for word in (b'DEBUG sqlalchemy.pool', b'DEBUG oslo_messaging', b'DEBUG amqp',
                      b'DEBUG keystonemiddleware', b'Initiator access granted',
                      b'Request failed'):
@@ -443,7 +444,7 @@ class CanaryTest(processes.ProcessesTestCase):
 
 
 class SignsTest(unittest.TestCase):
-    """A secret is found however it is written."""
+    """A secret is found in any encoding."""
 
     def test_in_a_longer_text_of_any_kind(self):
         canary = canaries.Canary(canaries.secret(), frozenset())

@@ -1,4 +1,4 @@
-"""Many clients create and delete volumes at the same time; each gets what it asked for."""
+"""Concurrent creation and deletion of volumes by many clients."""
 import collections
 import concurrent.futures
 
@@ -11,7 +11,7 @@ SECONDS = 120
 
 
 class ChurnTest(base.StackTestCase):
-    """Files come and go while their folder is read for its sizes."""
+    """Files are created and deleted while the sizes of the files in their directory are read."""
 
     def test_two_minutes_of_creations_and_deletions(self):
         service = self.a_stack('file')
@@ -30,7 +30,7 @@ class ChurnTest(base.StackTestCase):
                               if 'Cannot' in line or 'Traceback' in line])
 
     def create_and_delete(self, endpoint, clock, ends):
-        """What came of each volume: ``gone``, or the status or the answer that was wrong."""
+        """Return the outcomes of volumes: ``gone``, or a wrong status or response."""
         api = base.Api(endpoint)
         seen = collections.Counter()
         while clock.monotonic() < ends:

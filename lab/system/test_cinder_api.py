@@ -1,4 +1,4 @@
-"""The stored table of Cinder's requests equals that of the installed Cinder."""
+"""Comparison of the stored table of Cinder's requests with an installed Cinder."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The table of Cinder's options equals the options of an installed Cinder."""
+"""Comparison of the table of Cinder's options with an installed Cinder."""
 import json
 import subprocess
 
