@@ -1,5 +1,6 @@
-"""Servers and processes die while a client attaches and detaches: no answer is untrue, nothing
-waits for ever, and nothing is left.
+"""Failures of servers and processes while clients attach and detach.
+
+All responses must be true, no request may wait for ever, and nothing may be left over.
 """
 from blockattach.tests.fixtures import servers
 from blockattach.tests.functional import base
@@ -7,7 +8,7 @@ from lab.system import attach_cycles
 from lab.system import fault_clouds
 
 REPAIR_SECONDS = 180
-"""More than the deadline behind what nobody knows the end of, and two looks at it."""
+"""Seconds, longer than the deadline of work with an unknown outcome and two repair passes."""
 
 
 class FaultsTestCase(fault_clouds.FaultCloudTestCase):
@@ -22,7 +23,7 @@ class FaultsTestCase(fault_clouds.FaultCloudTestCase):
         self.steady = dict(map(self.attached, (self.a_volume(self.api), shared)))
 
     def attached(self, volume_id):
-        """The id and the initiator of an attachment that is there all the time."""
+        """Attach a volume permanently, and return the id of the attachment and the initiator."""
         connector = base.connector('steady')
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance('steady'),
@@ -34,8 +35,9 @@ class FaultsTestCase(fault_clouds.FaultCloudTestCase):
         return made, connector['initiator']
 
     def survive(self, total, *faults):
-        """Let a client go through so many cycles, and make each fault when it has done its part
-        of them.
+        """Run attach cycles, and cause each fault after an equal part of the cycles.
+
+        At the end everything must be consistent, and the processes must stop cleanly.
         """
         cycles = attach_cycles.Cycles(self.cloud.endpoints, self.volumes, total)
         cycles.start()

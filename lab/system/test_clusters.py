@@ -1,6 +1,6 @@
-"""Two ``blockattach-volume`` of one cluster share a tgtd that neither of them has started.
+"""Two ``blockattach-volume`` processes of a cluster with a tgtd that neither of them has started.
 
-What becomes of their work when one dies, stands still or ends is shown in virtual time
+The fate of their work when a process dies, hangs or stops is tested in virtual time
 (``blockattach/tests/simulation/test_cluster.py``).
 """
 import os
@@ -50,7 +50,7 @@ class ClusterTest(processes.ProcessesTestCase):
             ('disks', 'target_port'): str(port)}
 
     def configure(self, places):
-        """Kept: what the setup above adds comes later."""
+        """Store the options, as `begin` adds those of `setUp` before it writes the file."""
         self.places = places
 
     def begin(self):
@@ -60,7 +60,8 @@ class ClusterTest(processes.ProcessesTestCase):
         for name in MEMBERS:
             broker.serves('process', f'cinder-volume.{name}')
         self.addCleanup(broker.close)
-        # Before their queues are removed: a process that loses one as it ends first looks for it.
+        # The members end before their queues are removed. A process that loses a queue would first
+        # look for it.
         self.addCleanup(self.end_members)
         super().configure(self.places | self.more)
         self.assertEqual(0, self.run_once('manage', 'db', 'sync')[0])
@@ -75,7 +76,7 @@ class ClusterTest(processes.ProcessesTestCase):
             'name': 'multiattach', 'extra_specs': {'multiattach': '<is> True'}}})[0])
 
     def member(self, name):
-        """What one is started with."""
+        """Write the configuration of a member and return its arguments."""
         path = pathlib.Path(self.folder, f'{name}.conf')
         path.write_text(f'[DEFAULT]\nstate_path = {self.folder}/{name}\n'
                         f'[service]\nhost = {name}\n')
@@ -133,7 +134,7 @@ class ClusterTest(processes.ProcessesTestCase):
                 + [f'target grants too little: {one}' for one in wanted - actual])
 
     def assert_agree(self, remaining=('steady',)):
-        """Rows and target say the same, and nothing is left but these hosts."""
+        """Check that rows and target agree, and that only these hosts have attachments."""
         base.wait_for(lambda: not self.disagreements(), AGREE_SECONDS)
         self.assertEqual([], self.disagreements())
         wanted = {base.instance(host) for host in remaining}

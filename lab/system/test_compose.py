@@ -1,4 +1,4 @@
-"""`etc/container/compose.yaml` works: its commands, begun by hand in its order, are a cloud."""
+"""Services of `etc/container/compose.yaml`, started in order with their commands."""
 import tempfile
 
 from openstack import connection
@@ -20,13 +20,13 @@ class ComposeTest(base.StackTestCase):
         folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.addCleanup(folder.cleanup)
         self.site = clouds.started(composed.Composition, folder=folder.name)
-        # It ends with its container.
+        # In a container this process would end with the container.
         self.addCleanup(tgtd.Tgtd(f'{folder.name}/state', (servers.LOOPBACK,),
                                   self.site.target_port).stop)
         self.addCleanup(self.site.close)
 
     def administrator(self):
-        """By the catalog that was made."""
+        """Return a connection of the administrator, which uses the catalog of the composition."""
         return connection.Connection(
             region_name=keystone.REGION, auth={
                 'auth_url': f'http://{servers.LOOPBACK}:{self.site.keystone_port}',
@@ -39,7 +39,7 @@ class ComposeTest(base.StackTestCase):
         ours = [name for name in self.site.order if name not in composed.OF_OTHERS]
         for name in ours:
             self.site.begin(name)
-        # As the next "up" does.
+        # The next "compose up" also runs these services again.
         for name in ours:
             if name not in self.site.running:
                 self.site.begin(name)

@@ -1,4 +1,4 @@
-"""What a connection says of paths and discard is true: tried by hosts on the file backend."""
+"""Connection information about paths and discard, tested by hosts on the file backend."""
 import os
 import pathlib
 import uuid
@@ -20,7 +20,7 @@ _LISTS = ('target_portals', 'target_iqns', 'target_luns')
 class ConnectionFactsTest(base.StackTestCase):
 
     def served(self, options=''):
-        """A service on files."""
+        """Start a service with the file backend."""
         settings.outside_program(self, tgtd.program() is not None, 'tgtd')
         settings.outside_program(self, scsi.available(), 'libiscsi')
         made = base.ForkedStack('file', settings=options)
@@ -30,7 +30,7 @@ class ConnectionFactsTest(base.StackTestCase):
         return made
 
     def connected(self, served, **connector):
-        """The connection information of a host that attaches a new volume."""
+        """Attach a new volume to a host and return the connection information."""
         api = base.Api(served.endpoint)
         _, made = api.ask('POST', '/volumes', {'volume': {'size': 1}})
         volume_id = made['volume']['id']

@@ -1,4 +1,4 @@
-"""A consumer of attachments over RabbitMQ, beside separate processes: attach and detach."""
+"""Consumer of attachments over RabbitMQ, next to separate processes."""
 import ast
 import json
 import pathlib
@@ -32,7 +32,7 @@ class ScriptTest(unittest.TestCase):
 class ConsumerTest(processes.ProcessesTestCase):
 
     def consume(self, volume_id):
-        """The consumer; it is there no more when the test ends."""
+        """Start the consumer. It is killed at the end of the test."""
         process = subprocess.Popen(
             [sys.executable, str(SCRIPT), '--config-file', f'{self.folder}/blockattach.conf',
              PROJECT, USER, volume_id, base.instance('consumer')],
@@ -72,7 +72,7 @@ class ConsumerTest(processes.ProcessesTestCase):
         self.assertEqual([], self.api.list('attachments', '/attachments'))
 
     def write_through(self, info):
-        """The consumer's host writes to the volume, as far as this machine has an initiator."""
+        """Write to the volume as the consumer's host, if the machine has an initiator."""
         if initiator.available():
             host = initiator.Initiator(consumer.CONNECTOR['initiator'], base.SECONDS)
             with host.open(info) as session:

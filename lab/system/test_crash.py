@@ -1,6 +1,6 @@
-"""The service dies, and tgtd, which outlives it: hosts that are logged in go on.
+"""Crash of the service, and of its tgtd, while hosts are logged in.
 
-That rows and target agree after a death at any point is shown in virtual time
+The agreement of rows and target after a crash at any point is tested in virtual time
 (``blockattach/tests/simulation/test_kills.py``).
 """
 import os
@@ -18,7 +18,7 @@ AGREE_SECONDS = 10
 SESSION_SECONDS = 60
 HOSTS = ('steady', 'writer', 'reader')
 INITIATORS = {base.instance(host): base.connector(host)['initiator'] for host in HOSTS}
-# The port is fixed, since the next service on this machine takes what a killed tgtd gives up.
+# The port is fixed, since another service on this machine could take the port of a killed tgtd.
 SETTINGS = """
 [file]
 target_port = %d
@@ -36,7 +36,7 @@ class CrashTest(base.StackTestCase):
         self.target = tgt.TgtTarget(settings.settings(self.service.state_dir))
 
     def disagreements(self):
-        """What rows, target and files do not say alike, or do not say for good."""
+        """Return the differences between rows, target and files, and the unfinished work."""
         volumes = self.api.list('volumes')
         rows = self.api.list('attachments')
         found = [f'volume {volume["id"]} is {volume["status"]}' for volume in volumes
@@ -53,7 +53,7 @@ class CrashTest(base.StackTestCase):
         wanted = {(*pair, connection.widest(modes)) for pair, modes in wanted.items()}
         actual = {(grant.volume_id, grant.initiator, grant.mode)
                   for export in self.target.exports() for grant in export.grants}
-        # What a cut left of a file that was being made (.volume-ID.*.new) goes with its volume.
+        # An unfinished file that a crash left (.volume-ID.*.new) is deleted with its volume.
         files = {name.lstrip('.').partition('.')[0] for name in os.listdir(
             os.path.join(self.service.state_dir, 'volumes', 'file'))}
         names = {f'volume-{volume["id"]}' for volume in volumes}
@@ -67,7 +67,7 @@ class CrashTest(base.StackTestCase):
         self.assertEqual([], self.disagreements(), when)
 
     def attach(self, volume_id, host, mode='rw'):
-        """The attachment of one more host."""
+        """Attach a volume to a host and return the attachment."""
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
             'connector': base.connector(host), 'mode': mode}})
@@ -79,12 +79,12 @@ class CrashTest(base.StackTestCase):
         return attachment
 
     def logged_in(self, host, attachment, read_only=False):
-        """The session of a host, with a long timeout."""
+        """Return an open session of a host with a long timeout."""
         return initiator.Initiator(base.connector(host)['initiator'], SESSION_SECONDS).open(
             attachment['connection_info'], read_only)
 
     def kill_tgtd(self):
-        """The tgtd of our own service."""
+        """Kill the tgtd of the service."""
         with open(os.path.join(self.service.state_dir, 'tgtd', 'pid'), encoding='ascii') as file:
             os.kill(int(file.read().split()[0]), signal.SIGKILL)
 

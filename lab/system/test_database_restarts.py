@@ -1,6 +1,6 @@
-"""A database server that is restarted, or dies, under processes that go on.
+"""Restart or crash of a database server under running processes.
 
-Each of these tests has a server of its own.
+Each test has a server of its own.
 """
 import threading
 import unittest
@@ -30,7 +30,7 @@ BETWEEN_TRIES = 0.05
 class RestartTest(unittest.TestCase):
 
     def begin(self, kind):
-        """A server of its own, and a process that has used it."""
+        """Start a server, and create a database with a volume."""
         self.server = test_servers.made(kind)
         self.addCleanup(self.server.close)
         self.server.start()
@@ -52,7 +52,7 @@ class RestartTest(unittest.TestCase):
             self.volume.id, self.volume.project_id, str(uuid.uuid4())), 60)
 
     def fill_pool(self):
-        """Let several connections be idle."""
+        """Open several connections, so that they are idle in the pool."""
         barrier = threading.Barrier(WORKERS)
 
         def look():
@@ -73,7 +73,7 @@ class RestartTest(unittest.TestCase):
             with self.assertRaises(errors.DatabaseUnavailable):
                 act()
         self.server.start()
-        # Every connection of the pool is stale, and nobody notices.
+        # Every connection of the pool is stale, and is replaced without an error.
         self.fill_pool()
         made = self.reserve()
         self.assertEqual([made], attachment_queries.of_volume(self.database, self.volume.id))
@@ -85,7 +85,7 @@ class RestartTest(unittest.TestCase):
         self.check_restart(servers.POSTGRESQL)
 
     def check_death(self, kind):
-        """Killed in the middle of it all: what was answered is there, and little else."""
+        """Kill the server during writes. Acknowledged writes must survive."""
         self.begin(kind)
         made, uncertain, end = [], [], threading.Event()
 

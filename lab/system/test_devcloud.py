@@ -1,4 +1,4 @@
-"""`tools/devcloud`: a whole cloud comes up, works through Keystone, and leaves nothing behind."""
+"""`tools/devcloud`: a whole cloud starts, works with Keystone, and is removed completely."""
 import collections
 import contextlib
 import functools
@@ -35,7 +35,7 @@ OURS = {f'{what}-{number}' for what in ('api', 'scheduler', 'volume') for number
 
 
 class CommandLineTest(unittest.TestCase):
-    """What is looked at before anything is installed."""
+    """Checks of the arguments before anything is installed."""
 
     def devcloud(self, *arguments):
         return subprocess.run([sources.ROOT / 'tools' / 'devcloud', *arguments],
@@ -56,7 +56,7 @@ class CommandLineTest(unittest.TestCase):
 
 
 class DevcloudTestCase(base.StackTestCase):
-    """A cloud in a folder of its own, which is down at the end."""
+    """Cloud in a directory of its own, removed at the end."""
 
     def setUp(self):
         super().setUp()
@@ -84,11 +84,11 @@ class DevcloudTestCase(base.StackTestCase):
         return done.stdout
 
     def cut_off(self, line, number, *arguments):
-        """Send a signal to an `up` that has just said so; its exit status."""
+        """Send a signal to `up` after a line of its output, and return its exit status."""
         with subprocess.Popen(
                 self.command('up', *arguments), env=self.environment, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                # Shells let what they start in the background ignore it, and so do its children.
+                # Background processes of shells ignore SIGINT, and their children inherit that.
                 preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         ) as process:
             said = ''
@@ -110,7 +110,7 @@ class DevcloudTestCase(base.StackTestCase):
         return {name: process['pid'] for name, process in self.record()['processes'].items()}
 
     def table(self, *, good):
-        """Process to its state and health, as `status` prints them."""
+        """Return state and health of each process, as printed by `status`."""
         done = self.run_devcloud('status')
         self.assertEqual(0 if good else 1, done.returncode, done.stdout + done.stderr)
         head, *rows = (re.split(' {2,}', line) for line in done.stdout.splitlines())
@@ -118,7 +118,7 @@ class DevcloudTestCase(base.StackTestCase):
         return {row[0]: (row[3], row[4]) for row in rows}
 
     def connect(self, file='openrc', interface='public'):
-        """Whom an openrc names, on one of the two APIs."""
+        """Return a connection of the user of an openrc file, to one of the two APIs."""
         lines = (self.state / file).read_text().splitlines()
         said = dict(shlex.split(line)[1].split('=', 1) for line in lines)
         return openstack.connection.Connection(
@@ -134,7 +134,7 @@ class DevcloudTestCase(base.StackTestCase):
         return storage.wait_for_status(volume, 'available', interval=0.2, wait=SECONDS)
 
     def check_attaches(self, storage, other, volume):
-        """Each host by another API; each API sees both."""
+        """Attach to two hosts with an API each. Both APIs show both attachments."""
         made = [api.create_attachment(volume.id, connector=base.connector(host),
                                       instance=str(uuid.uuid4()))
                 for api, host in ((storage, 'host-a'), (other, 'host-b'))]
@@ -161,7 +161,7 @@ class DevcloudTestCase(base.StackTestCase):
 
 
 def carrying(mark):
-    """Processes of the cloud with this mark."""
+    """Yield the ids of processes with the mark of a cloud."""
     for proc in pathlib.Path('/proc').iterdir():
         with contextlib.suppress(OSError):
             if proc.name.isdigit() and f'{VARIABLE}={mark}'.encode() in (
@@ -170,7 +170,7 @@ def carrying(mark):
 
 
 class OwnServersTest(DevcloudTestCase):
-    """Where nobody answers: everything is started."""
+    """Cloud on a machine without servers, which starts all of them."""
 
     def setUp(self):
         super().setUp()
@@ -214,8 +214,10 @@ class OwnServersTest(DevcloudTestCase):
         self.assertEqual(0, self.run_devcloud('down').returncode)
 
     def check_logs(self):
-        """One API answers, and each service once, under the name that it has in the list: a
-        process that keeps two backends has two."""
+        """Check the log levels of one API process and of each listed service.
+
+        A volume manager with two backends is listed twice.
+        """
         api = self.connect()
         services = [(one['binary'], one['host']) for one in api.get('/os-services').json()[
             'services']]
@@ -233,7 +235,7 @@ class OwnServersTest(DevcloudTestCase):
         before = self.pids()
         os.kill(before[killed], signal.SIGKILL)
         os.kill(before[suspended], signal.SIGSTOP)
-        # On a machine that stands still for a while, others are silent for a moment, too.
+        # Other processes may also miss a report on a machine that stands still for a moment.
         self.assertTrue(base.wait_for(
             lambda: (found := self.table(good=False))[killed] == ('ended', '-')
             and found[suspended][1].startswith('no report') and {killed, suspended} == {
@@ -265,7 +267,7 @@ class OwnServersTest(DevcloudTestCase):
 
 
 class ServersOfOthersTest(DevcloudTestCase):
-    """Where servers answer: they are used, and are afterwards as they were."""
+    """Cloud on existing servers, which must be unchanged afterwards."""
 
     def setUp(self):
         super().setUp()
@@ -326,7 +328,7 @@ class ServersOfOthersTest(DevcloudTestCase):
 
 
 class WithoutBrokerTest(DevcloudTestCase):
-    """``--no-broker``: the processes send to each other over HTTP, on two hosts in name."""
+    """Cloud with ``--no-broker``: processes of two logical hosts send messages over HTTP."""
 
     def test_a_database_is_all_that_it_needs(self):
         self.up('--no-broker')
@@ -350,7 +352,7 @@ class WithoutBrokerTest(DevcloudTestCase):
 
 
 class StrangersTest(DevcloudTestCase):
-    """What looks like ours and is not, is left alone."""
+    """Processes and directories of others are left alone."""
 
     def test_a_number_that_was_given_again(self):
         stranger = subprocess.Popen(['sleep', '600'])

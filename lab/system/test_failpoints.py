@@ -1,4 +1,4 @@
-"""Failpoints of a process of its own, armed from outside as a test of an installation does it."""
+"""Failpoints of a service process, armed by an environment variable."""
 from blockattach.testing import stack
 from blockattach.tests.functional import base
 

@@ -1,4 +1,4 @@
-"""A target that hangs: it is seen, no pool of it is used, and all heals by itself."""
+"""Hanging target: it is reported, its pools are not used, and the service recovers by itself."""
 import json
 import os
 import pathlib
@@ -53,7 +53,7 @@ class HangingTargetTest(test_manage.ManageTestCase):
         os.kill(self.pid, signal.SIGCONT)
 
     def shown(self):
-        """What each place says of the backend: None where nothing is wrong."""
+        """Return the reports of each place about the backend, with None for no error."""
         [service] = [one for one in self.api.list('services', '/os-services')
                      if one['binary'] == 'cinder-volume']
         scraped = test_metrics.Scraped(self.metrics)

@@ -1,4 +1,4 @@
-"""A service of one's own without Keystone: names, passwords, and permissions."""
+"""Service without Keystone: HTTP Basic authentication, and permissions."""
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ PASSWORDS = {'ann': 'canary-ann', 'rae': 'canary-rae', 'root': 'canary-root'}
 
 
 class HttpBasicTest(base.StackTestCase):
-    """Over TLS, as passwords should travel."""
+    """HTTP Basic authentication over TLS."""
 
     def setUp(self):
         super().setUp()

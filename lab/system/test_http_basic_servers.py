@@ -1,4 +1,4 @@
-"""Servers that use volumes, without Keystone: names and passwords, over TLS."""
+"""Compute API with attached volumes, without Keystone: HTTP Basic authentication over TLS."""
 import pathlib
 import tempfile
 
@@ -18,7 +18,7 @@ ROLES = 'ann:shop:member,reader\neve:elsewhere:member,reader\ncompute:service:ad
 
 
 class HttpBasicServersTest(base.StackTestCase):
-    """Both services have the same users. Block storage is asked by the compute API's own."""
+    """Two services with the same users, and an account of the compute API."""
 
     def setUp(self):
         super().setUp()
@@ -54,7 +54,7 @@ class HttpBasicServersTest(base.StackTestCase):
             self.assertNotIn(password, said)
 
     def cloud(self, user):
-        """A connection of one of the users."""
+        """Return a connection of a user."""
         return openstack.connect(
             auth_type='http_basic', cacert=self.cacert, load_envvars=False,
             load_yaml_config=False, compute_endpoint_override=self.consumer.endpoint,

@@ -1,4 +1,4 @@
-"""Processes that send to each other over HTTP: calls alone, or all of it, without a broker."""
+"""Processes that send messages over HTTP: only calls, or all messages without a broker."""
 import signal
 import unittest
 from concurrent import futures
@@ -16,7 +16,7 @@ PROCESS_TOPICS = ('cinder-volume', 'cinder-scheduler')
 
 
 class HttpCase(processes.ProcessesTestCase):
-    """An attach, and what the processes are asked of themselves."""
+    """Base class with an attach cycle and a request to each process."""
 
     def attach(self, volume_id, host):
         return self.api.ask('POST', '/attachments', {'attachment': {
@@ -39,7 +39,7 @@ class HttpCase(processes.ProcessesTestCase):
                              {one['binary'] for one in answer['log_levels']})
 
     def restart(self, name, number):
-        """It ends by a signal, and comes back under another address."""
+        """End a process with a signal and start it again, with another address."""
         ended = self.started.pop(name)
         ended.send_signal(number)
         ended.wait(processes.stack.STOP_SECONDS)
@@ -49,7 +49,7 @@ class HttpCase(processes.ProcessesTestCase):
 
 
 class CallsTest(HttpCase):
-    """``[rpc] calls = http``: an attach does not go by the broker."""
+    """With ``[rpc] calls = http``, attaching does not use the broker."""
 
     def bus(self):
         self.options = super().bus()
@@ -59,7 +59,7 @@ class CallsTest(HttpCase):
         self.begin()
         volume = self.a_volume(self.api)
         self.attach_and_detach(volume)
-        # What were sent there is lost.
+        # Messages that are sent to these queues are lost.
         with rabbit.connect(self.options['DEFAULT', 'transport_url']) as connection:
             prefix = self.options['rpc', 'topic_prefix']
             for name in (f'{prefix}-volume', f'{prefix}-volume.{processes.HOST}@disks'):
@@ -69,7 +69,7 @@ class CallsTest(HttpCase):
 
 
 class WithoutBrokerTest(HttpCase):
-    """``transport_url = http://``: a database is the only server."""
+    """With ``transport_url = http://``, the database is the only server."""
 
     def bus(self):
         return {('DEFAULT', 'transport_url'): 'http://'}
@@ -98,7 +98,7 @@ class WithoutBrokerTest(HttpCase):
 
 
 class FaultsTest(HttpCase):
-    """The way to the volume manager is cut, and the manager stands still."""
+    """Broken connections to the volume manager, and a suspended volume manager."""
 
     def bus(self):
         self.listening = ports.free_port()

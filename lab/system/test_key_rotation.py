@@ -1,4 +1,4 @@
-"""``blockattach-manage secrets rotate`` while separate processes attach, and killed in between."""
+"""``blockattach-manage secrets rotate`` during attachments by clients, also killed halfway."""
 import pathlib
 import signal
 import threading
@@ -16,9 +16,9 @@ from lab.system import processes
 
 _grants = models.grants
 CLIENTS = 2
-# So many that sealing them anew takes a while.
+# Encrypting this number of credentials again takes a while.
 MANY = 600
-# How long a client goes on at least, and at most.
+# Minimum and maximum number of rounds of a client.
 ROUNDS, MOST_ROUNDS = 5, 1000
 
 
@@ -31,14 +31,14 @@ class RotationTest(processes.ProcessesTestCase):
         self.over = threading.Event()
 
     def open(self):
-        """The rows as the processes see them."""
+        """Open the database like the processes of the service."""
         found = storage_db.Database(database.open_engine(self.rows.url),
                                 key_file.KeyFile(str(self.key_file)), clock.Clock())
         self.addCleanup(found.close)
         return found
 
     def attach(self, number):
-        """Attach, look, detach, until it is over; every answer counts."""
+        """Attach, show and detach repeatedly. Any refused request is recorded."""
         def ask(method, path, body=None):
             status, answer = self.api.ask(method, path, body)
             if status >= 300:
@@ -62,7 +62,7 @@ class RotationTest(processes.ProcessesTestCase):
                 return
 
     def fill(self, rows):
-        """Credentials of a cloud that has run for long."""
+        """Insert many credentials, as in a cloud that has run for long."""
         sealed = [rows.sealer.sealed(f'password-{number}') for number in range(MANY)]
         with rows.writer() as connection:
             connection.execute(_grants.insert(), [
@@ -71,7 +71,7 @@ class RotationTest(processes.ProcessesTestCase):
                  'created_at': rows.clock.utcnow()} for number, one in enumerate(sealed)])
 
     def passwords(self, rows):
-        """What can be opened of them."""
+        """Return the decrypted passwords of the inserted credentials."""
         with rows.reader() as connection:
             return [rows.sealer.unseal(row.sealed_password) for row in connection.execute(
                 sa.select(_grants).where(_grants.c.username == 'u'))]
@@ -80,7 +80,7 @@ class RotationTest(processes.ProcessesTestCase):
         return self.key_file.read_text('utf-8').split()
 
     def kill_halfway(self, rows):
-        """Begin to rotate; the command dies when some are sealed anew and others are not."""
+        """Kill the rotation when some of the credentials are encrypted with the new key."""
         [old] = rows.sealer.ring()
         status, _ = self.run_once('manage', 'secrets', 'rotate',
                                   OS_FAILPOINTS__ARMED='db.key_rotation.after_batch=kill')

@@ -1,4 +1,4 @@
-"""Permissions under a real Keystone, with real tokens."""
+"""Permissions of users with tokens of a real Keystone."""
 import functools
 
 import requests
@@ -83,7 +83,7 @@ class PersonasTest(clouds.CloudTestCase):
                 self.assertEqual(self.volume.id, storage.get_volume(self.volume.id).id)
 
     def used_by_a_server(self):
-        """The path of an attachment."""
+        """Create and complete an attachment of a server, and return the path of the attachment."""
         made = self.storage.create_attachment(self.volume, connector=base.connector('one'),
                                               instance=base.instance('one'))
         self.storage.complete_attachment(made)
@@ -98,7 +98,7 @@ class PersonasTest(clouds.CloudTestCase):
             self.assertEqual(409, answer.status_code, answer.text)
             self.assertIn('ConflictNovaUsingAttachment',
                           answer.json()['conflictingRequest']['message'])
-            # in the name of the caller
+            # Nova is called with the token of the caller.
             self.assertEqual(token, self.nova.requests[-1].headers['x-auth-token'])
         for other in (user, 'garbage', self.expired):
             with self.subTest(other=other):
@@ -111,7 +111,7 @@ class PersonasTest(clouds.CloudTestCase):
             'nova', 'service')).status_code)
 
     def test_as_nova_does_it(self):
-        """By keystoneauth, with both tokens."""
+        """Delete an attachment with both tokens by keystoneauth, as Nova does."""
         path = self.used_by_a_server()
         users = self.cloud('ann', 'shop')
         service = self.cloud('nova', 'service')
@@ -180,7 +180,7 @@ class TokensTest(clouds.CloudTestCase):
                                      answer.json()['badRequest']['message'])
 
     def issued(self, scope, name='admin'):
-        """A token of another scope than a project."""
+        """Return a token with another scope than a project."""
         answer = requests.post(f'{self.keystone.url}/auth/tokens', timeout=clouds.SECONDS, json={
             'auth': {'identity': {'methods': ['password'], 'password': {'user': {
                 'name': name, 'domain': {'id': keystone.DOMAIN},
@@ -189,7 +189,9 @@ class TokensTest(clouds.CloudTestCase):
         return answer.headers['X-Subject-Token']
 
     def test_tokens_without_a_project(self):
-        """Where there is no project, lists have what all projects have."""
+        """Without a project, an administrator lists the volumes of all projects, and cannot create
+        any.
+        """
         identity = self.keystone.cloud().identity
         reader = identity.find_role('reader')
         rae = identity.find_user('rae')
@@ -216,7 +218,7 @@ class TokensTest(clouds.CloudTestCase):
             for service in (self.stack, other):
                 self.assertEqual(200, self.ask('GET', '/v3/volumes', token,
                                                service=service).status_code)
-            # Of what nobody has said nobody knows whether it is good.
+            # The validity of a token that is not cached is unknown without Keystone.
             for unknown in ('garbage', self.expired):
                 answer = self.ask('GET', '/v3/volumes', unknown)
                 self.assertEqual(503, answer.status_code, answer.text)

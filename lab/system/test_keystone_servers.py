@@ -1,5 +1,6 @@
-"""Servers that use volumes, under a real Keystone: by tokens of users, and by the account of the
-compute API once those are gone.
+"""Servers with volumes under a real Keystone.
+
+The compute API uses the tokens of users, and its own account after a token has been lost.
 """
 import json
 import os
@@ -21,10 +22,10 @@ MAPPED = {'source_type': 'volume', 'destination_type': 'volume', 'boot_index': 0
 
 
 class ServersTestCase(clouds.CloudTestCase):
-    """The compute API is block storage's Nova as well: what it says counts in the detach rule, and
-    it hears of volumes that become larger.
+    """Block storage and compute API. The latter is the Nova of block storage.
 
-    ``TRANSPORT`` is the way of attachments.
+    Block storage asks it for the attachments of servers, and notifies it of extended volumes.
+    ``TRANSPORT`` is the option for attachment requests.
     """
 
     TRANSPORT = 'http'
@@ -67,7 +68,7 @@ class ServersTestCase(clouds.CloudTestCase):
                                                } == {'up'}, clouds.SECONDS))
 
     def assert_nothing_is_said(self):
-        """No password and no token is in a log."""
+        """Check that the logs contain no password and no token."""
         self.secrets += [one.auth_token for one in (self.ann, self.eve, self.admin)]
         said = self.consumer.text() + self.stack.log_text()
         self.assertNotIn('Traceback', said)
@@ -80,7 +81,7 @@ class ServersTestCase(clouds.CloudTestCase):
         return made.id
 
     def boot(self, person, *volumes, wait=True):
-        """A server with these volumes; each is an id, or a mapping with a mode."""
+        """Create a server with volumes, each a mapping with an id and optionally a mode."""
         answer = person.compute.post('/servers', headers=consumers.MODES, json={'server': {
             'name': 'web', 'flavorRef': '1', 'imageRef': '', 'networks': 'none',
             'block_device_mapping_v2': [{**MAPPED, **one} for one in volumes]}})
@@ -89,7 +90,7 @@ class ServersTestCase(clouds.CloudTestCase):
         return person.compute.wait_for_server(made, wait=clouds.SECONDS) if wait else made
 
     def attachments(self, volume_id):
-        """What block storage has of a volume: server, mode and status of each."""
+        """Return server, mode and status of the attachments of a volume, by attachment id."""
         answer = self.admin.block_storage.get(
             '/attachments/detail', params={'volume_id': volume_id, 'all_tenants': '1'},
             headers={'OpenStack-API-Version': 'volume 3.71, blockattach 1.4'})
@@ -99,14 +100,14 @@ class ServersTestCase(clouds.CloudTestCase):
         return {one['id']: (one['instance'], one['mode'], one['status']) for one in found}
 
     def acted(self, attachment_id):
-        """Who moved an attachment, and to which state."""
+        """Return event and user of each entry in the history of an attachment."""
         answer = self.admin.block_storage.get(
             f'/attachments/{attachment_id}/history',
             headers={'OpenStack-API-Version': 'volume 3.71, blockattach 1.4'})
         return [(one['event'], one['user_id']) for one in answer.json()['history']]
 
     def assert_members_share(self):
-        """Each server of a member's has its mode, and what is done is done by the member."""
+        """Share a volume between two servers of a member, who must be the user in the history."""
         shared = self.volume(self.ann, 'shared')
         made = [self.boot(self.ann, {'uuid': shared, **more})
                 for more in ({'attach_mode': 'ro'}, {})]
@@ -118,7 +119,7 @@ class ServersTestCase(clouds.CloudTestCase):
         return made, shared
 
     def assert_listed(self, made):
-        """The member sees them, and so does the command line."""
+        """Check that the member and the command line list these servers."""
         self.assertEqual({one.id for one in made},
                          {one.id for one in self.ann.compute.servers()})
         done = commands.run('openstack', ['server', 'list', '-f', 'json'], {
@@ -131,7 +132,7 @@ class ServersTestCase(clouds.CloudTestCase):
                          {(row['ID'], row['Status']) for row in json.loads(done.output)})
 
     def assert_hidden(self, server_id, shared):
-        """A member of another project neither sees the server nor gets the volume."""
+        """Check that a member of another project can use neither the server nor the volume."""
         compute = self.eve.compute
         self.assertEqual([], list(compute.servers()))
         with self.assertRaises(exceptions.NotFoundException):
@@ -166,7 +167,8 @@ class ServersTest(ServersTestCase):
         self.assertEqual({self.ann.current_user_id}, {who for _, who in self.acted(held)})
 
     def test_the_account_goes_on_with_what_was_cut_off(self):
-        """One act is undone and one is done, without the token by which they were begun."""
+        """After a crash of the compute API, its account undoes an attach and completes a delete.
+        """
         data, root = self.volume(self.ann), self.volume(self.ann)
         stays, goes = (self.boot(self.ann, {'uuid': one}) for one in (
             self.volume(self.ann), root))
@@ -189,7 +191,7 @@ class ServersTest(ServersTestCase):
         self.assertEqual(1, len(list(self.ann.compute.volume_attachments(stays))))
 
     def say_extended(self, token, service_token=None, **event):
-        """Send an external event; status and answer."""
+        """Send an external event, and return status and body."""
         headers = {'X-Auth-Token': token, 'OpenStack-API-Version': 'compute 2.51'}
         if service_token:
             headers['X-Service-Token'] = service_token
@@ -199,7 +201,8 @@ class ServersTest(ServersTestCase):
         return answer.status_code, answer.json()
 
     def test_a_guest_is_shown_that_a_volume_has_grown(self):
-        """Block storage says so by its account; no user may, and the host is asked once each."""
+        """A volume-extended event of block storage reaches the host once. Users may not send it.
+        """
         data, made = self.volume(self.ann), self.boot(self.ann, {'uuid': self.volume(self.ann)})
         self.ann.compute.create_volume_attachment(made, data)
         self.assertTrue(base.wait_for(lambda: 'attached' in str(self.attachments(data))))
@@ -222,13 +225,13 @@ class ServersTest(ServersTestCase):
         self.assertEqual((207, 404), (status, answer['events'][0]['code']))
 
     def shown_sizes(self, volume_id):
-        """How often the agent has shown a guest the size of a volume."""
+        """Return the number of times that the agent has resized a volume in a guest."""
         return sum('Server operation completed on host' in line and 'resize' in line
                    and volume_id in line for line in self.consumer.text().splitlines())
 
 
 class OverTheBusTest(ServersTestCase):
-    """Attachments are asked for over the message bus, in the name of whom Keystone knows."""
+    """Attachment requests over the message bus, on behalf of users of Keystone."""
 
     TRANSPORT = 'bus'
 

@@ -1,4 +1,4 @@
-"""What the lines of a request have in common, in each form that a log may have."""
+"""Log lines of a request, in each format of a log."""
 import json
 import re
 import urllib.error
@@ -10,7 +10,7 @@ from blockattach.tests.functional import base
 SECONDS = 180
 PROJECT = auth.DEFAULT_PROJECT_ID
 STEPS = ('Attachment reserved', 'Initiator access granted', 'Attachment state changed')
-"""By the API, and twice by the volume manager behind the bus."""
+"""Log messages of an attach, by the API and by the volume manager."""
 HANDLED, ANSWERED = 'Message handled', 'Request completed'
 AS_JSON = '[DEFAULT]\nuse_json = true\nuse_stderr = false\n'
 
@@ -18,7 +18,7 @@ AS_JSON = '[DEFAULT]\nuse_json = true\nuse_stderr = false\n'
 class LogsTest(base.StackTestCase):
 
     def ask(self, service, method, path, body=None, **headers):
-        """The id of the request, whatever the answer is, and its body."""
+        """Send a request, and return its id and the body of the response."""
         request = urllib.request.Request(
             service.endpoint + path, body and json.dumps(body).encode(),
             {'OpenStack-API-Version': 'volume 3.71', 'Content-Type': 'application/json',
@@ -37,7 +37,7 @@ class LogsTest(base.StackTestCase):
             'connector': base.connector('one')}})
 
     def lines(self, service, *request_ids):
-        """What is logged for requests, once each of them is answered."""
+        """Return the log lines of requests, after all of them have been answered."""
         def found():
             lines = [json.loads(line) for line in service.log_text().splitlines()
                      if line.startswith('{')]
@@ -61,7 +61,7 @@ class LogsTest(base.StackTestCase):
         lines = self.lines(service, attaching, completing, showing, refused, deleting)
 
         def of(request_id):
-            """Of one request: its line, and those of the messages that it sent, by process."""
+            """Return the fields of a request's own line, and of the lines of its messages."""
             found = [line for line in lines if line['context']['request_id'] == request_id]
             self.assertEqual({'INFO'}, {line['levelname'] for line in found})
             [answered] = [line['fields'] for line in found if line['message'] == ANSWERED]
@@ -118,7 +118,8 @@ class LogsTest(base.StackTestCase):
         answered = next(line for line in of_request if line['message'] == ANSWERED)
         self.assertEqual(('POST', 200), (answered['fields']['method'],
                                          answered['fields']['status']))
-        # A request without authentication does not bear the name of the thread's former caller.
+        # A request without authentication is not logged with the project of the thread's last
+        # request.
         [of_stranger] = self.lines(service, stranger)
         self.assertIsNone(of_stranger['context']['project_id'])
         self.assertEqual(401, of_stranger['fields']['status'])

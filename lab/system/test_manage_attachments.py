@@ -1,4 +1,5 @@
-"""``blockattach-manage attachments``: rows and targets of a live service, compared, repaired."""
+"""``blockattach-manage attachments``: checks and repairs of rows and targets of a running service.
+"""
 import json
 import sqlite3
 
@@ -32,7 +33,7 @@ class AttachmentsTest(test_manage.ManageTestCase):
         return volume_id, made['attachment']['id']
 
     def violated(self):
-        """The invariants that are violated, as the command prints them for programs."""
+        """Return the violated invariants that the command prints as JSON."""
         self.manage('attachments', 'check', '--format', 'json')
         report = json.loads(self.said)
         self.assertEqual(['localhost@file'] if self.targets else [], report['targets'])
@@ -56,7 +57,7 @@ class AttachmentsTest(test_manage.ManageTestCase):
     def test_a_target_that_was_changed_by_hand(self):
         volume_id, attachment_id = self.attached()
         other, _ = self.attached('two')
-        # A service that serves would repair it.
+        # A running service would repair the target.
         self.service.kill()
         target = self.service.target()
         target.stop()

@@ -1,4 +1,4 @@
-"""``blockattach-manage reconcile``, beside a service at work that does not look by itself."""
+"""``blockattach-manage reconcile`` beside a service that runs no repair passes by itself."""
 import json
 import sqlite3
 
@@ -31,7 +31,7 @@ class ReconcileTest(test_manage.ManageTestCase):
                 'OS_VOLUME__ENABLED_BACKENDS': self.backend}
 
     def rows(self, statement='', *values):
-        """All attachments after a change by hand."""
+        """Execute a statement, and return all attachments and leases."""
         with sqlite3.connect(f'{self.state_dir}/blockattach.sqlite') as found:
             if statement:
                 found.execute(statement, values)

@@ -1,4 +1,4 @@
-"""``blockattach-manage secrets`` beside a service at work."""
+"""``blockattach-manage secrets`` beside a running service."""
 import pathlib
 import re
 
@@ -9,7 +9,7 @@ from blockattach.tests.functional import test_manage
 
 
 class SecretsTest(test_manage.ManageTestCase):
-    """Keys are replaced while the service attaches; a lost one is repaired."""
+    """Rotation of keys during attachments, and repair after the loss of a key."""
 
     def setUp(self):
         super().setUp()
@@ -20,7 +20,7 @@ class SecretsTest(test_manage.ManageTestCase):
         self.key_file = pathlib.Path(self.state_dir) / 'seal.key'
 
     def attached(self, host):
-        """Id and password of a new attachment."""
+        """Create an attachment, and return its id and password."""
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': self.a_volume(self.api), 'instance_uuid': base.instance(host),
             'connector': base.connector(host)}})
@@ -34,7 +34,8 @@ class SecretsTest(test_manage.ManageTestCase):
         return self.password(self.api.ask('GET', f'/attachments/{attachment_id}')[1])
 
     def counted(self):
-        """Keys with their use and number of credentials, as they are printed."""
+        """Return the state of each key and its number of credentials, as printed by the command.
+        """
         self.check(0, 'secrets', 'check')
         return [tuple(line.split()[1:]) for line in self.said.splitlines()[1:]]
 
@@ -81,7 +82,7 @@ class SecretsTest(test_manage.ManageTestCase):
         self.check(0, 'secrets', 'check')
         self.assertNotIn(attachment_id, self.said)
         self.service.start()
-        # What the host needs to log in again comes with the next connect.
+        # The host receives new credentials with its next connect.
         status, made = self.api.ask('PUT', f'/attachments/{attachment_id}', {
             'attachment': {'connector': base.connector('one')}})
         self.assertEqual(200, status, made)

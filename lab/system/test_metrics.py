@@ -1,4 +1,4 @@
-"""What Prometheus sees of the whole service: values move as they must."""
+"""Metrics of the whole service, as Prometheus reads them."""
 import contextlib
 import socket
 import sqlite3
@@ -11,7 +11,7 @@ from blockattach.testing import stack
 from blockattach.tests.functional import base
 
 SECONDS = 180
-# What is sent again because this process stood still for a while would be counted twice.
+# Calls that are repeated after a pause of the process would be counted twice.
 SETTINGS = f"""
 [rpc]
 repeat_interval = {SECONDS}
@@ -25,7 +25,7 @@ reconcile_interval = 1
 
 
 class Scraped:
-    """What a process says at one moment."""
+    """Metrics of a process at one moment."""
 
     def __init__(self, port):
         with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=SECONDS) as answer:
@@ -34,7 +34,7 @@ class Scraped:
                         for sample in family.samples]
 
     def sum(self, name, **labels):
-        """All series of a name that have these labels."""
+        """Return the sum of all series with this name and these labels."""
         return sum(sample.value for sample in self.samples
                    if sample.name == f'blockattach_{name}'
                    and labels.items() <= sample.labels.items())
@@ -64,7 +64,7 @@ class MetricsTest(base.StackTestCase):
 
     @contextlib.contextmanager
     def rows(self):
-        """The database behind the service's back."""
+        """Open the database without the service."""
         path = f'{self.service.state_dir}/blockattach.sqlite'
         with contextlib.closing(sqlite3.connect(path, timeout=SECONDS)) as connection, connection:
             yield connection
@@ -98,7 +98,7 @@ class MetricsTest(base.StackTestCase):
                                                 'verb': 'grant', 'outcome': 'ok'})):
             with self.subTest(name):
                 self.assertEqual(3, moved(name, **labels))
-        # Reserve, connected, complete, disconnect, disconnected.
+        # The writes are: reserve, connected, complete, disconnect, disconnected.
         self.assertGreaterEqual(moved('database_transaction_seconds_count', kind='write',
                                       outcome='ok'), 15)
         self.assertGreater(moved('attachment_step_seconds_sum', way='attach', step='call'), 0)
@@ -150,7 +150,7 @@ class MetricsTest(base.StackTestCase):
         self.assertEqual((1, 0), (seen.sum('drift_found_total', drift='attachment'),
                                   seen.sum('attachments')))
         self.assertEqual(0, seen.sum('drift_repaired_total', drift='volume'))
-        # The comparison of the target may have come by first, and have revoked it.
+        # The repair pass of the target may already have revoked the grant.
         before = self.repaired_grants()
         attachment_id = self.attach(volume_id)[1]['attachment']['id']
         with self.rows() as connection:

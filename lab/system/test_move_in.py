@@ -1,7 +1,7 @@
-"""A cloud moves in from Cinder while a host writes to its disk.
+"""Migration of a cloud from Cinder while hosts write to their disks.
 
-The Cinder is 29.0.0: its own migrations have made its tables, its API, scheduler and volume
-service have filled them, and its driver for tgt has made the targets.
+Cinder 29.0.0 creates tables with its migrations, resources with its API, scheduler and volume
+service, and targets with its driver for tgt.
 """
 import json
 
@@ -51,10 +51,10 @@ class MoveInTest(processes.ProcessesTestCase):
         self.places = {**getattr(self, 'places', {}), **places}
         super().configure(self.places)
 
-    # ---- What is done there
+    # ---- Cinder
 
     def fill(self):
-        """Something of everything; ids by what they are."""
+        """Create resources of all kinds in Cinder, and return their ids by name."""
         ask = self.cinder.ask
         kind = ask('POST', '/types', {'volume_type': {
             'name': SHARED, 'description': 'of many', 'extra_specs': {
@@ -100,7 +100,7 @@ class MoveInTest(processes.ProcessesTestCase):
         return made
 
     def attach_as_of_old(self, volume_id):
-        """The actions that Nova called before there were attachments."""
+        """Attach a volume with the actions that Nova used before the attachments API."""
         def act(name, argument):
             return self.cinder.ask('POST', f'/volumes/{volume_id}/action', {name: argument})
         act('os-reserve', {})
@@ -123,10 +123,10 @@ class MoveInTest(processes.ProcessesTestCase):
                 SECONDS), stream.count)
             self.assertEqual([], stream.wrong)
 
-    # ---- What is done here
+    # ---- Blockattach
 
     def imported(self, status, *more):
-        """What the command prints as JSON."""
+        """Run the import, and return the JSON report."""
         done = commands.run('blockattach-manage', self.arguments(
             'import', 'cinder', '--connection', self.there.url, '--format', 'json', *more))
         self.assertEqual(status, done.status, done.output + done.errors)
@@ -138,14 +138,16 @@ class MoveInTest(processes.ProcessesTestCase):
         return found[noun[:-1]]
 
     def tables(self):
-        """All that is here."""
+        """Return the content of all tables."""
         with self.rows.database.reader() as connection:
             names = sa.inspect(connection).get_table_names()
             return {name: sorted(map(repr, connection.exec_driver_sql(f'SELECT * FROM {name}')))
                     for name in names}
 
     def target_of(self, volume_id):
-        """The targets of a volume: who may log in, and the sessions as tgtd numbers them."""
+        """Return initiators and session numbers of the targets of a volume, by the suffix of their
+        names.
+        """
         return {target.name.partition(volume_id)[2]: (set(target.initiators), set(target.sessions))
                 for target in self.client.targets() if volume_id in target.name}
 
@@ -188,14 +190,16 @@ class MoveInTest(processes.ProcessesTestCase):
         self.assertTrue(base.wait_for(lambda: not self.client.targets(), SECONDS))
 
     def assert_needs_a_name(self):
-        """What the actions of old leave there does not say who uses the volume."""
+        """Check that the import needs an initiator for attachments by old actions, which store
+        none.
+        """
         found = self.imported(3, '--dry-run')
         self.assertEqual([('no_initiator', base.instance(LEGACY))],
                          [(one['code'], one['holder']) for one in found['refused']])
         self.assertEqual([], self.imported(0, '--dry-run', *NAMED)['refused'])
 
     def assert_taken(self, made):
-        """All of it by one run, and nothing by another one."""
+        """Check that one import takes all resources, and a second one none."""
         found = self.imported(0, *NAMED)
         self.assertEqual((4, 5, 1, 1), tuple(found['taken'][name] for name in (
             'volumes', 'attachments', 'snapshots', 'qos_specs')))
@@ -204,7 +208,7 @@ class MoveInTest(processes.ProcessesTestCase):
         self.assertEqual(before, self.tables())
 
     def assert_shown(self, made, attachments):
-        """By this API as by Cinder's."""
+        """Check that the API shows the resources as Cinder did."""
         plain = self.shown('volumes', made['plain'])
         self.assertEqual(
             ('available', {'color': 'blue'}, 'own', 'true', f'{processes.BACKEND}#disks', '1'),
@@ -241,7 +245,7 @@ class MoveInTest(processes.ProcessesTestCase):
                              here['mode_enforced_by'])
 
     def assert_attached_anew(self, volume_id, old):
-        """It has a credential of its own then, and the old one lets it in no more."""
+        """Check that a new attachment has a new credential, and that the old one is refused."""
         self.assertEqual(200, self.api.ask('DELETE', f'/attachments/{old["id"]}')[0])
         with self.assertRaises(scsi.Lost):
             scsi.Session(base.connector('compute-1')['initiator'], old['connection_info'])

@@ -1,4 +1,4 @@
-"""Notifications of a service as it is run: each part sends those of what it does."""
+"""Notifications of a running service."""
 import re
 
 from blockattach.tests.functional import base
@@ -7,7 +7,7 @@ from blockattach.tests.functional.test_attachment_outcomes import DETACHED
 
 
 class ServiceTest(base.StackTestCase):
-    """The service as it is run: each process notifies what it does."""
+    """Each process emits the notifications of its own actions."""
 
     SETTINGS = '[oslo_messaging_notifications]\ndriver = log\n'
 
@@ -22,7 +22,7 @@ class ServiceTest(base.StackTestCase):
         attachment = f'/attachments/{made["attachment"]["id"]}'
         self.assertEqual(204, api.ask('POST', f'{attachment}/action', {'os-complete': {}})[0])
         self.assertEqual(200, api.ask('DELETE', attachment)[0])
-        # A line stands in the log and in what the process has written besides.
+        # The output of the process repeats the lines of the log.
         sent = dict.fromkeys(re.findall(
             r'"message_id": "([^"]+)".*"event_type": "volume\.([a-z.]+)"', service.log_text()))
         self.assertEqual(ATTACHED + DETACHED, [word for _, word in sent])

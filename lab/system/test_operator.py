@@ -1,4 +1,4 @@
-"""What an operator meets: signals, a key that is lost, a wrong file."""
+"""Operation of a service: signals, a lost key and invalid configuration files."""
 import os
 import signal
 import subprocess
@@ -41,7 +41,7 @@ class OptionsTest(base.StackTestCase):
 
 
 class RefusedStartTest(base.StackTestCase):
-    """One line, and what to do is in it; nothing is left running."""
+    """A refused start prints one line with a remedy, and leaves no process running."""
 
     def setUp(self):
         super().setUp()
@@ -98,7 +98,7 @@ class RefusedStartTest(base.StackTestCase):
 class ListenTest(base.StackTestCase):
 
     def serve(self, address):
-        """A service on this address; what it says first."""
+        """Start a service on an address, and return its first line of output and its log."""
         folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.addCleanup(folder.cleanup)
         started = subprocess.Popen(
@@ -111,7 +111,7 @@ class ListenTest(base.StackTestCase):
             return line, log.read()
 
     def end(self, started):
-        """It ends in order though nobody reads what it says any more."""
+        """Stop a service, which must end cleanly although its standard output is closed."""
         started.stdout.close()
         started.terminate()
         try:
