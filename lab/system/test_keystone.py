@@ -189,9 +189,7 @@ class TokensTest(clouds.CloudTestCase):
         return answer.headers['X-Subject-Token']
 
     def test_tokens_without_a_project(self):
-        """Without a project, an administrator lists the volumes of all projects, and cannot create
-        any.
-        """
+        """A token without project lists the volumes of all projects, and creates none."""
         identity = self.keystone.cloud().identity
         reader = identity.find_role('reader')
         rae = identity.find_user('rae')

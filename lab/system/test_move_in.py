@@ -145,9 +145,7 @@ class MoveInTest(processes.ProcessesTestCase):
                     for name in names}
 
     def target_of(self, volume_id):
-        """Return initiators and session numbers of the targets of a volume, by the suffix of their
-        names.
-        """
+        """Return initiators and sessions of the targets of a volume, by suffix of the name."""
         return {target.name.partition(volume_id)[2]: (set(target.initiators), set(target.sessions))
                 for target in self.client.targets() if volume_id in target.name}
 
@@ -190,9 +188,7 @@ class MoveInTest(processes.ProcessesTestCase):
         self.assertTrue(base.wait_for(lambda: not self.client.targets(), SECONDS))
 
     def assert_needs_a_name(self):
-        """Check that the import needs an initiator for attachments by old actions, which store
-        none.
-        """
+        """Check that the import needs the initiator of an attachment by old actions."""
         found = self.imported(3, '--dry-run')
         self.assertEqual([('no_initiator', base.instance(LEGACY))],
                          [(one['code'], one['holder']) for one in found['refused']])

@@ -1,4 +1,4 @@
-"""``tools/plant-bugs``: a bug is noticed, what is none is not, and its end says so."""
+"""Tests of ``tools/plant-bugs``: bugs are caught, and harmless changes are missed."""
 import subprocess
 import sys
 import unittest
@@ -7,7 +7,7 @@ from blockattach.tests.rules import sources
 from lab.planted import bugs
 from lab.planted import planting
 
-# Everybody may have any volume: somebody notices at once.
+# Any server may attach any volume, which a simulation detects at once.
 EVERYBODY = next(bug for bug in bugs.BUGS
                  if bug.name == 'another_server_joins_a_plain_volume')
 NO_BUG = bugs.Bug(

@@ -1,4 +1,4 @@
-"""A server that holds no more prepared statements: what is asked is answered all the same."""
+"""Statements on a server that has reached its limit of prepared statements."""
 import sqlalchemy as sa
 
 from blockattach.platform.conf import database as database_conf

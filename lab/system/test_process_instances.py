@@ -1,4 +1,4 @@
-"""Each process by itself: how it begins, what signals do, and how it ends."""
+"""Life of each process: start, signals and end."""
 import contextlib
 import ctypes
 import http.client
@@ -39,13 +39,13 @@ interval = {interval}
 """
 PROCESSES = ('api', 'control', 'scheduler', 'volume')
 NAMES = {'allinone': 'all'}
-# What changes is written at once. A process that stood still for longer than three of these
-# would report itself unhealthy.
+# Changes of health are written at once. A process that is suspended for longer than three
+# intervals would report itself unhealthy.
 HEALTH_SECONDS = 10
 
 
 class ProcessTestCase(base.StackTestCase):
-    """One configuration on SQLite, with a bus that ends where the process does."""
+    """Processes with one configuration, on SQLite, with a bus inside each process."""
 
     def setUp(self):
         super().setUp()
@@ -80,12 +80,12 @@ class ProcessTestCase(base.StackTestCase):
         return begun
 
     def ended(self, begun, number):
-        """After that signal: the exit status, and all that was said."""
+        """Send a signal, and return the exit status and the output."""
         begun.send_signal(number)
         return begun.wait(SECONDS), begun.text()
 
     def reported(self, name):
-        """What the process says of itself; None as long as it says nothing."""
+        """Return the health report of a process, or None before the first one."""
         with contextlib.suppress(OSError):
             return report.read(f'{self.folder}/blockattach-{name}.health')
         return None
@@ -95,7 +95,7 @@ class ProcessTestCase(base.StackTestCase):
         return reported is not None and reported.state is report.State.READY
 
     def serving(self, name, *arguments):
-        """A process that serves."""
+        """Start a process and wait until it is ready."""
         if not os.path.exists(f'{self.folder}/state'):
             self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
         begun = self.start(name, *arguments)
@@ -144,7 +144,7 @@ class LifecycleTest(ProcessTestCase):
 class SignalsTest(ProcessTestCase):
 
     def interpreter(self, name, *arguments):
-        """A process that has yet to import all that it needs."""
+        """Start a process without the fork server, so that it has to import all modules."""
         script, *words = self.command(name, *arguments)
         begun = subprocess.Popen([pathlib.Path(sys.executable).with_name(script), *words],
                                  text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -154,7 +154,7 @@ class SignalsTest(ProcessTestCase):
         return begun
 
     def caught(self, begun, number):
-        """Whether the process has made known that it handles this signal."""
+        """Return True if the process has installed a handler for a signal."""
         with contextlib.suppress(OSError), open(f'/proc/{begun.pid}/status',
                                                 encoding='ascii') as file:
             for line in file:
@@ -164,7 +164,7 @@ class SignalsTest(ProcessTestCase):
 
     def test_process_stopped_during_start_prints_nothing(self):
         self.assertEqual(0, self.run_once('manage', 'db', 'sync').status)
-        # A process that comes so far before the signal waits for it: nothing writes to it.
+        # The process blocks when it reads this FIFO, as nothing writes to it.
         os.unlink(self.file)
         os.mkfifo(self.file)
         for name, arguments in (*((name, ()) for name in PROCESSES), ('manage', ('db', 'sync')),
@@ -172,7 +172,8 @@ class SignalsTest(ProcessTestCase):
             for number in (signal.SIGINT, signal.SIGTERM):
                 with self.subTest(process=name, signal=number):
                     begun = self.interpreter(name, *arguments)
-                    # From the first statement of the command on; Python itself handles SIGINT.
+                    # The first statement of a command handles SIGTERM. Python itself handles
+                    # SIGINT.
                     self.assertTrue(base.wait_for(
                         lambda begun=begun: self.caught(begun, signal.SIGTERM)
                         or begun.poll() is not None, SECONDS))
@@ -181,7 +182,7 @@ class SignalsTest(ProcessTestCase):
                     status = begun.returncode
                     self.assertNotIn('Traceback', said)
                     if name == 'status':
-                        # It is done as soon as it has begun.
+                        # This command may end before the signal.
                         self.assertIn(status, (1, -number))
                     else:
                         self.assertEqual((-number, ''), (status, said))
@@ -234,7 +235,7 @@ class SignalsTest(ProcessTestCase):
 
 
 class EndTest(base.StackTestCase):
-    """What runs when the process is stopped."""
+    """Stop of a process during work."""
 
     def test_a_request_that_runs_is_answered(self):
         status, said, answered = self.stop_while_it_works(graceful_seconds=SECONDS, work_ends=True)
@@ -253,13 +254,13 @@ class EndTest(base.StackTestCase):
         self.assertEqual((128 + signal.SIGTERM, False), (status, answered), said)
 
     def test_a_signal_is_heard_whichever_thread_gets_it(self):
-        """As happens to a process that was suspended when the signal came."""
+        """Another thread than the main one receives the signal, as after a suspension."""
         status, said, answered = self.stop_while_it_works(graceful_seconds=SECONDS, work_ends=True,
                                                           thread=True)
         self.assertEqual((0, True), (status, answered), said)
 
     def test_a_second_signal_is_noticed_while_it_ends_in_each_thread(self):
-        """Its timeout, and a second signal."""
+        """A timeout and a second signal are handled during the stop, in any thread."""
         for number, ends in ((signal.SIGALRM, 1), (signal.SIGTERM, 128 + signal.SIGTERM)):
             with self.subTest(number):
                 status, said, answered = self.stop_while_it_works(
@@ -271,16 +272,16 @@ class EndTest(base.StackTestCase):
             with open(f'/proc/{begun.pid}/stat', encoding='ascii') as file:
                 return file.read().rpartition(')')[2].split()[0] == 'S'
 
-        # The main thread waits, and nothing but the signal wakes it.
+        # The main thread is waiting, and only the signal wakes it.
         self.assertTrue(base.wait_for(sleeps, SECONDS))
         thread, *_ = (int(name) for name in os.listdir(f'/proc/{begun.pid}/task')
                       if int(name) != begun.pid)
         self.assertEqual(0, ctypes.CDLL(None).tgkill(begun.pid, thread, number))
 
     def stop_while_it_works(self, graceful_seconds, work_ends, times=1, thread=False, then=None):
-        """The exit status, what was said, and whether the work was done.
+        """Stop a process, and return exit status, errors, and True if its work was done.
 
-        :param then: a signal that another thread gets while the process ends
+        :param then: signal to another thread while the process is stopping
         """
         program = PROGRAM.format(graceful_seconds=graceful_seconds)
         begun = subprocess.Popen([sys.executable, '-c', program], text=True, bufsize=1,
@@ -312,7 +313,7 @@ class EndTest(base.StackTestCase):
                     stream.close()
 
 
-# A process whose work ends at a line on its standard input.
+# Process whose work ends with a line on standard input.
 PROGRAM = """
 import sys, threading
 from blockattach.cmd import process

@@ -1,4 +1,4 @@
-"""The story of `tools/quickstart`, on the service with a real tgtd and a real initiator."""
+"""Story of `tools/quickstart`, on the service with a real tgtd and a real initiator."""
 import shutil
 
 from blockattach.testing import initiator

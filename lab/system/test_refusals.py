@@ -1,4 +1,4 @@
-"""What cannot be had is said: at the start in one line, of a volume by status and message."""
+"""Refusals: a start fails with one line, a volume with its status and a message."""
 import os
 import resource
 import shutil
@@ -19,10 +19,10 @@ def tgtd_path():
 
 
 class StartTest(base.StackTestCase):
-    """What keeps the service from starting: exit status 1 and one line."""
+    """Refused starts of the service: exit status 1 and one line."""
 
     def refused(self, **options):
-        """The one line of a service that does not start."""
+        """Return the line that a refused service prints."""
         made = base.ForkedStack(**options)
         self.addCleanup(made.remove)
         with self.assertRaises(stack.StackRefused) as caught:
@@ -69,7 +69,7 @@ class StartTest(base.StackTestCase):
             self.assertIn(folder, self.refused(state_dir=folder))
 
     def test_tgtd_is_missing(self):
-        """With the program masked in a mount namespace, or really missing."""
+        """The program is hidden in a mount namespace, or not installed."""
         program = tgtd_path()
         hidden = [] if program is None else [
             'unshare', '--user', '--map-root-user', '--mount', 'sh', '-c',
@@ -87,19 +87,20 @@ class StartTest(base.StackTestCase):
         self.assertNotIn('Traceback', done.stdout + done.stderr)
 
     def can_run(self, command):
-        """Whether a command is there and works."""
+        """Return True if a command exists and succeeds."""
         return shutil.which(command[0]) is not None and not subprocess.run(
             command, capture_output=True, timeout=base.SECONDS, check=False).returncode
 
 
 class CreationTest(base.StackTestCase):
-    """What keeps a volume from being made."""
+    """Failed creations of volumes."""
 
     def create(self, api, **wanted):
         return api.ask('POST', '/volumes', {'volume': {'size': 1, **wanted}})
 
     def failed(self, api, **wanted):
-        """The user's message about a volume that was accepted and could not be made."""
+        """Create a volume that fails after the request was accepted, and return its user messages.
+        """
         status, made = self.create(api, **wanted)
         self.assertEqual(202, status, made)
         volume_id = made['volume']['id']
@@ -135,7 +136,9 @@ class CreationTest(base.StackTestCase):
                       self.failed(api, volume_type='elsewhere'))
 
     def test_no_room_on_the_disk(self):
-        """The system refuses the file, as it does on a full disk; the pool had promised room."""
+        """A full disk refuses the file, although the pool had room. A limit of the file size
+        stands for it.
+        """
         self.outside_program(tgtd_path(), 'tgtd')
         service = self.a_stack('file')
         folder = os.path.join(service.state_dir, 'volumes', 'file')

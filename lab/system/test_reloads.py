@@ -114,7 +114,7 @@ class ReloadsTest(instances.ProcessTestCase):
         settings.write_text(good)
         process.send_signal(signal.SIGHUP)
         self.wait_for(lambda: 'INFO Configuration reloaded' in lines.read_text(), process)
-        # Of each file the level counts, and the path may break, as before the reload.
+        # The level of each file is kept, and a broken path is reported as before the reload.
         self.assertNotIn('INFO', failures.read_text())
         former = pathlib.Path(self.folder, 'former')
         os.rename(lines, former)

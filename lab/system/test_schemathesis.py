@@ -1,8 +1,7 @@
-"""Whatever is sent, nothing breaks: schemathesis plays the OpenAPI document against the API.
+"""Requests that schemathesis generates from the OpenAPI document.
 
-Of three requests one is the example of the reference, one is any that the document allows, and one
-is wrong in one place or another; most of them name things that exist. Each answer is checked
-against what the document promises.
+A third of them are the examples of the reference, a third are valid, and a third are invalid. Most
+refer to existing resources. Each response is checked against the document.
 """
 import collections
 import os
@@ -23,9 +22,9 @@ from lab.system import documented_requests
 
 ROUNDS = 4
 EXAMPLES = 6
-"""Of each operation, in each round."""
+"""Number of requests to each operation in each round."""
 REFRESH = 40
-"""After so many operations the test looks again what there is."""
+"""Number of operations after which the existing resources are listed again."""
 
 
 class SchemathesisTest(base.ApiTestCase):
@@ -38,7 +37,7 @@ class SchemathesisTest(base.ApiTestCase):
         self.http = http.ApiFixture(options={
             'glance': {'endpoint_override': images.url, 'num_retries': 0}})
         self.addCleanup(self.http.close)
-        # What the operations generate now, whatever is in the documentation.
+        # The document is generated from the current operations.
         self.requests = documented_requests.Requests(
             sources.load_tool('print_openapi'), self.http,
             documented_requests.Things(self, images.add(b'an image')))
@@ -54,7 +53,7 @@ class SchemathesisTest(base.ApiTestCase):
                 if number % REFRESH == 0:
                     self.requests.things.look()
                 self.play(row, chance.randrange(2 ** 32))
-        # Not raised while it is played: it would be tried again, on things that are not the same.
+        # An error in between would make hypothesis repeat the request on changed resources.
         self.assertEqual([], self.failures, '\n'.join(self.failures))
         seen = collections.Counter(status for _, status in self.answers)
         done = {name for name, status in self.answers if status < 400}
@@ -64,7 +63,7 @@ class SchemathesisTest(base.ApiTestCase):
         self.assertLessEqual(len(rows) * 3 // 4, len(done))
 
     def play(self, row, seed):
-        """Some requests to one operation."""
+        """Send some requests to an operation."""
         @hypothesis.seed(seed)
         @hypothesis.settings(
             max_examples=EXAMPLES, deadline=None, database=None, derandomize=False,
@@ -84,12 +83,12 @@ class SchemathesisTest(base.ApiTestCase):
         ask()
 
     def broken(self, case, response):
-        """What of the document an answer does not keep."""
+        """Return the violations of the document by a response."""
         promises = [checks.not_a_server_error, checks.status_code_conformance,
                     checks.content_type_conformance]
         version = documented_requests.VERSION
         if case.headers.get(version) in documented_requests.LATEST:
-            # The document says what the latest version answers.
+            # The document describes the responses at the latest version.
             promises.append(checks.response_schema_conformance)
         found = []
         try:

@@ -1,7 +1,6 @@
-"""A password goes to the caller that attaches and to the target only, whatever goes wrong.
+"""Passwords reach only the attaching caller and the target, also after failures.
 
-A lifecycle of attachments with all that can be logged, on the service as it is run; then every
-place that others could look into is searched.
+After a lifecycle of attachments with full logging, all places that others may read are searched.
 """
 import glob
 import json
@@ -35,7 +34,7 @@ class SecretsTest(base.StackTestCase):
         self.arguments = set()
 
     def connected(self, volume_id, host, **more):
-        """An attachment whose host is connected; its password is remembered."""
+        """Attach a volume to a host, and register the password."""
         status, made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': base.instance(host),
             'connector': base.connector(host), **more}})
@@ -44,7 +43,7 @@ class SecretsTest(base.StackTestCase):
         return made['attachment']
 
     def see_arguments(self):
-        """What every process on this machine was started with, as far as it is ours to see."""
+        """Record arguments and environment of all processes that are readable."""
         for path in glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/environ'):
             try:
                 with open(path, 'rb') as file:
@@ -53,7 +52,7 @@ class SecretsTest(base.StackTestCase):
                 continue
 
     def as_other(self, token, path):
-        """What somebody else gets; failures too."""
+        """Return the text of a response to another user, or of an error."""
         request = urllib.request.Request(self.service.endpoint + path, headers={
             'X-Auth-Token': token, 'OpenStack-API-Version': 'volume 3.71'})
         try:
@@ -64,7 +63,7 @@ class SecretsTest(base.StackTestCase):
                 return refusal.read().decode()
 
     def live(self):
-        """Attach, log in, fail in several ways, lose tgtd, detach; what was answered meanwhile."""
+        """Attach, fail in several ways, kill tgtd, detach, and return the responses."""
         volume_id = self.a_volume(self.api, volume_type='multiattach')
         first = self.connected(volume_id, 'one')
         second = self.connected(volume_id, 'two', mode='ro')
@@ -88,7 +87,7 @@ class SecretsTest(base.StackTestCase):
         return answers
 
     def connected_again(self, volume_id, host):
-        """Attach while tgtd is away: in the end it works, before that it may fail."""
+        """Attach after tgtd has been killed. Attempts may fail until it is restarted."""
         failures = []
 
         def attempt():
@@ -101,7 +100,7 @@ class SecretsTest(base.StackTestCase):
         self.assertTrue(base.wait_for(attempt), failures)
 
     def stored(self):
-        """Every file of the state, but for the bytes of volumes."""
+        """Return the content of all files of the state directory, except those of volumes."""
         found = {self.service.log_path: self.service.log_text().encode()}
         for folder, _, names in os.walk(self.service.state_dir):
             for name in names:
@@ -115,7 +114,7 @@ class SecretsTest(base.StackTestCase):
         answers = self.live()
         written = self.stored()
         self.service.stop()
-        # Stopped in order, the log of the database has become part of its file.
+        # A clean stop has moved the write-ahead log into the database file.
         written = [*written.values(), *self.stored().values()]
         self.assertEqual(3, len(self.passwords))
         self.assertIn('INSERT INTO grants', self.service.log_text())
@@ -126,7 +125,7 @@ class SecretsTest(base.StackTestCase):
             self.assertFalse([text for text in written if password.encode() in text])
 
     def test_files_are_the_owners_alone(self):
-        """In a folder made by hand too; one that others may look into is refused."""
+        """Files are private, and an existing directory that others can read is refused."""
         self.service.stop()
         shutil.rmtree(self.service.state_dir)
         os.mkdir(self.service.state_dir)

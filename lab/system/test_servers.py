@@ -1,4 +1,4 @@
-"""Servers of one's own: they come up, keep their data over a crash, and leave nothing behind."""
+"""Own servers of tests: they start, keep their data after a crash, and are removed completely."""
 import contextlib
 import os
 import socket
@@ -17,7 +17,7 @@ from blockattach.tests.functional import base
 
 
 def made(kind):
-    """One of its own; skips, or fails in CI, where its programs are missing."""
+    """Create an own server. Without its programs the test is skipped, or fails in CI."""
     try:
         return servers.EXPECTED[kind].own()
     except servers.CannotStart as exc:
@@ -31,7 +31,7 @@ class ServersTest(unittest.TestCase):
     def check_leaves_nothing(self, server):
         server.close()
         self.assertFalse(server.directory.exists())
-        # What it had started beside itself may take a moment longer.
+        # Child processes of the server may take longer to end.
         self.assertTrue(base.wait_for(lambda: self.is_refused(server.port)))
 
     def is_refused(self, port):
@@ -90,14 +90,14 @@ class KeystoneTest(unittest.TestCase):
                 raise
             self.skipTest(str(exc))
         for _ in range(8):
-            # It notes the first login of a day.
+            # The first login of a day writes to the database.
             with contextlib.closing(sqlite3.connect(
                     server.directory / 'keystone.sqlite', timeout=base.SECONDS)) as rows, rows:
                 rows.execute('UPDATE user SET last_active_at = NULL')
             self.assertEqual([201] * self.CLIENTS, self.log_in(server))
 
     def log_in(self, server):
-        """What each is answered."""
+        """Return the status codes of concurrent logins."""
         login = server.login()['auth']
         person = {'name': login['username'], 'password': login['password'],
                   'domain': {'id': login['user_domain_id']}}

@@ -1,4 +1,4 @@
-"""An all-in-one beside 5,000 clients that send a byte every three seconds."""
+"""All-in-one service with 5,000 clients that each send a byte every three seconds."""
 import contextlib
 import resource
 import socket
@@ -43,7 +43,7 @@ class SlowCrowdTest(base.StackTestCase):
         return made
 
     def crowd(self):
-        """Half of them in the header, half in the body."""
+        """Connect all clients. Half of them send a header, and half of them a body."""
         made = [self.connect(HEADER if number % 2 else HALF) for number in range(CROWD)]
         dripping = threading.Thread(target=self.drip, args=(made,))
         dripping.start()
@@ -70,7 +70,7 @@ class SlowCrowdTest(base.StackTestCase):
         self.assert_served()
         volume_id = self.a_volume(self.api)
         self.assertEqual('available', self.settled(self.api, volume_id))
-        # They are there still, and what the last of them asks for is answered too.
+        # The slow clients are still connected, and their requests are answered as well.
         self.over.set()
         clients[-2].sendall(b'\r\n\r\n')
         self.assertIn(b'HTTP/1.1 400 ', clients[-2].recv(65536))

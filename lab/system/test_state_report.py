@@ -1,4 +1,4 @@
-"""What a process says of itself when it is asked: everything, save secrets."""
+"""State report of a process: all sections, and no secrets."""
 import os
 import re
 import signal
@@ -35,7 +35,7 @@ class StateReportTest(base.StackTestCase):
                 if '_gurumeditation_' in name]
 
     def asked(self):
-        """What it says once it is asked by a signal."""
+        """Request a report with a signal and return its text."""
         before = self.service.log_text().count('State report written')
         os.kill(self.service.pid, signal.SIGUSR2)
         self.assertTrue(base.wait_for(
@@ -49,7 +49,7 @@ class StateReportTest(base.StackTestCase):
         report_text = base.wait_for(
             lambda: 'has not been checked yet' not in (said := self.asked()) and said, SECONDS)
         self.assertTrue(report_text)
-        # Where greenlet is installed.
+        # The section of green threads only exists if greenlet is installed.
         sections = [title for title in re.findall(r'^====\s+(.+?)\s+====$', report_text, re.M)
                     if title != 'Green Threads']
         self.assertEqual([
@@ -80,7 +80,7 @@ class StateReportTest(base.StackTestCase):
 
     def test_hanging_request_reported_as_call_in_progress(self):
         api = base.Api(self.service.endpoint)
-        # A writer waits for this one.
+        # The transaction blocks all other writers.
         connection = sqlite3.connect(f'{self.folder}/blockattach.sqlite', isolation_level=None)
         self.addCleanup(connection.close)
         connection.execute('BEGIN IMMEDIATE')
@@ -93,7 +93,7 @@ class StateReportTest(base.StackTestCase):
             r'\d http_request: \n  operation = POST /volumes\n  request_id = (req-.*)\n',
             self.asked()), SECONDS)
         self.assertTrue(found)
-        # It goes on until it cannot.
+        # The request is now waiting for the database.
         self.assertTrue(base.wait_for(lambda: re.search(
             r'\d database_transaction: \n  kind = write\n  '
             rf'request_id = {found[1]}\n', self.asked()), SECONDS))

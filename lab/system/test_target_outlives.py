@@ -1,7 +1,7 @@
-"""A tgtd outlives its volume manager: a host writes through a restart and through an upgrade.
+"""tgtd survives its volume manager: a host writes during a restart and an upgrade.
 
-That one which was killed leaves it too is shown by ``lab/faults``; what becomes of the sessions
-where the manager of release 0.2 is replaced, by ``test_upgrade``.
+Its survival of a killed manager is tested by ``lab/faults``, and sessions during the replacement
+of a release by ``test_upgrade``.
 """
 import os
 import signal
@@ -17,7 +17,7 @@ from lab.system import streams
 SECONDS = 120
 BLOCKS = 20
 STOPPED_FIRST = ('api', 'control', 'scheduler', 'volume')
-"""As the guide says: those that ask others before those that are asked."""
+"""Order of the upgrade guide: callers before the processes that they call."""
 
 
 class OutlivesTest(processes.ProcessesTestCase):
@@ -34,7 +34,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         super().configure(self.places)
 
     def a_writer(self, host):
-        """A host that writes to a volume of its own, and never logs in again."""
+        """Attach a new volume to a host that writes to it, and never logs in again."""
         made = self.api.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': self.a_volume(self.api), 'instance_uuid': base.instance(host),
             'connector': base.connector(host)}})[1]['attachment']
@@ -46,16 +46,14 @@ class OutlivesTest(processes.ProcessesTestCase):
         return stream
 
     def goes_on(self, stream):
-        """It writes some more, and reads what it has written."""
+        """Check that the host continues to write and to read its data."""
         wanted = stream.count + BLOCKS
         self.assertTrue(base.wait_for(
             lambda: stream.wrong or stream.count >= wanted, SECONDS), stream.count)
         self.assertEqual([], stream.wrong)
 
     def seen(self):
-        """The process, and the session of the writer as tgtd numbers it: another one is another
-        session.
-        """
+        """Return the process id of tgtd and the sessions of the writer."""
         client, name = self.target().client(), base.connector('writer')['initiator']
         return client.pid(), [session for target in client.targets()
                               for session in target.sessions if session.initiator == name]
@@ -70,12 +68,12 @@ class OutlivesTest(processes.ProcessesTestCase):
                 process.kill()
 
     def is_as_it_was(self):
-        """The process is the one that it was, and the session too."""
+        """Check that tgtd and the session of the writer are the same as before."""
         self.goes_on(self.writer)
         self.assertEqual(self.found, self.seen())
 
     def serves(self):
-        """The manager that runs now attaches other hosts, at the target that it has found."""
+        """Check that the current manager attaches another host at the existing target."""
         self.a_writer(f'other-{self.log().count("Volume service started")}')
         self.is_as_it_was()
 
@@ -88,7 +86,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertEqual(0, status, said)
 
     def ends(self):
-        """The writer logs out, and all that it has written is there."""
+        """Stop the writer, and check all data that it has written."""
         self.writer.close()
         self.assertEqual([], self.writer.wrong)
 
@@ -99,12 +97,12 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.serves()
         self.assertEqual(1, self.log().count('tgtd started'))
         self.assertEqual(1, self.log().count('tgtd found running'))
-        # It was begun so that it clears its memory, by the instance before.
+        # The previous instance of the manager has started tgtd with memory clearing.
         self.assertNotIn('without memory clearing', self.log())
         self.ends()
 
     def test_an_upgrade(self):
-        """The steps of doc/source/admin/upgrade.rst, on one host."""
+        """Follow the steps of doc/source/admin/upgrade.rst on one host."""
         self.manage('db', 'sync', '--expand')
         for release in (history.RELEASES[-1].name, 'auto'):
             self.configure({('rpc', 'release'): release})
@@ -138,7 +136,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertEqual(1, status, said)
         self.assertIn('no response', said)
         self.manage('target', 'stop', '--force')
-        # Its sessions went with it; the same hosts may log in to the new one.
+        # Its sessions ended with it, but the hosts may log in to the new process.
         self.assertTrue(base.wait_for(lambda: self.writer.wrong, SECONDS))
         self.assertTrue(base.wait_for(lambda: 'Target process recovered' in self.log(), SECONDS))
         hung, died, back = (self.log().index(word) for word in (

@@ -1,7 +1,7 @@
-"""TLS to database, bus and cache by configuration alone, as doc/source/admin/tls.rst says it. The
-API's own is in test_http_basic.
+"""TLS to database, bus and cache by configuration only, as in doc/source/admin/tls.rst.
 
-Each server here speaks nothing but TLS: a client that is served has spoken it.
+TLS of the API is tested in test_http_basic. The servers accept nothing but TLS, so that any
+successful request proves it.
 """
 import urllib.parse
 
@@ -30,7 +30,7 @@ class ServersTest(base.StackTestCase):
         return server
 
     def database(self, make):
-        """The group [database] of a server that has a database for us."""
+        """Create a database on a server, and return the group [database]."""
         server = self.started(make)
         url = sa.make_url(server.url)
         made = sa.create_engine(url, isolation_level='AUTOCOMMIT', poolclass=sa.NullPool)
@@ -45,7 +45,7 @@ class ServersTest(base.StackTestCase):
                 f'ssl_ca_file = {self.authority.cert}\n')
 
     def check_works(self, settings):
-        """The whole service, and nothing of it where another authority is trusted."""
+        """Check that the service works, and that it refuses to start with another authority."""
         with self.assertRaises(stack.StackRefused) as caught:
             self.a_stack(settings=settings.replace(str(self.authority.cert),
                                                    str(self.stranger.cert)))

@@ -1,4 +1,4 @@
-"""One trace over all that works for a request, from real processes to a real collector."""
+"""Trace of a request through several processes, sent to a collector."""
 import json
 import os
 import tempfile
@@ -17,7 +17,7 @@ endpoint = {endpoint}
 """
 WAY = ('POST /attachments', 'verb attachments.create', 'attach: call', 'send volume.connect',
        'volume.connect', 'attach: grant', 'target.grant')
-"""From the request to the backend, each within the one before."""
+"""Nested spans from the request to the backend."""
 
 
 class TracesTestCase(base.StackTestCase):
@@ -28,7 +28,7 @@ class TracesTestCase(base.StackTestCase):
         self.addCleanup(self.collector.close)
 
     def attach(self, endpoint, volume_id, **headers):
-        """The id of the request."""
+        """Attach a volume, and return the id of the request."""
         request = urllib.request.Request(
             f'{endpoint}/attachments', json.dumps({'attachment': {
                 'volume_uuid': volume_id, 'instance_uuid': base.instance('one'),
@@ -40,7 +40,7 @@ class TracesTestCase(base.StackTestCase):
             return answer.headers['x-openstack-request-id']
 
     def trace(self, request_id):
-        """The spans by name, once all of them have come."""
+        """Wait until all spans of a request have arrived, and return them."""
         def complete():
             return set(WAY) <= {span.name for span in self.collector.trace_of(request_id)}
 
@@ -70,7 +70,7 @@ class AllInOneTracesTest(TracesTestCase):
         self.assert_chain(spans)
         self.assertIn('database write', {span.name for span in spans})
         self.assertEqual({'blockattach-all'}, {span.service for span in spans})
-        # What goes on in the background has no trace of its own.
+        # Background work has no traces of its own.
         roots = {span.name for span in self.collector.spans if not span.parent}
         self.assertLessEqual(roots, {'POST /attachments', 'POST /volumes', 'GET /volumes/{id}',
                                      'scheduler.report_pools'})
@@ -123,11 +123,11 @@ class SeparateProcessesTracesTest(processes.ProcessesTestCase, TracesTestCase):
         services = {span.name: span.service for span in spans}
         self.assertEqual(['blockattach-api', 'blockattach-volume'],
                          [services[name] for name in (WAY[0], WAY[-1])])
-        # Making it went over the scheduler, in another trace.
+        # The creation of the volume passed the scheduler, in another trace.
         self.assertTrue(base.wait_for(lambda: self.places_of('place volume') == {
             'blockattach-api', 'blockattach-scheduler', 'blockattach-volume'}, SECONDS))
 
     def places_of(self, name):
-        """The programs that worked for the trace in which this span is."""
+        """Return the programs that took part in the traces with a span of this name."""
         traces = {span.trace for span in self.collector.spans if span.name == name}
         return {span.service for span in self.collector.spans if span.trace in traces}

@@ -1,4 +1,4 @@
-"""Limits of projects as a real Keystone keeps them."""
+"""Limits of projects that a real Keystone stores."""
 import tempfile
 
 from oslo_config import cfg

@@ -1,4 +1,4 @@
-"""This release and the next one side by side, as doc/source/admin/upgrade.rst says, under load."""
+"""This release and the next one side by side under load, as in doc/source/admin/upgrade.rst."""
 import tempfile
 
 from blockattach.storage.drivers.targets import tgtd
@@ -50,7 +50,7 @@ class UpgradeTest(base.StackTestCase):
         moved_to.start()
         names = self.broker.options()
         classic = self.broker.url + CLASSIC
-        # As the steps of the guide call them.
+        # Names of the steps in the upgrade guide.
         pinned = {**names, ('DEFAULT', 'transport_url'): classic,
                   ('rpc', 'release'): history.RELEASES[-1].name,
                   ('rpc', 'second_transport_url'): moved_to.url}
@@ -69,7 +69,7 @@ class UpgradeTest(base.StackTestCase):
         writer = self.a_writer(NEW)
         self.choose('enable', OLD)
         self.go_on()
-        # The last host of the older release: the pin is not needed behind it.
+        # This is the last host of the older release. After its replacement the pin is not needed.
         self.replace(OLD, lifted)
         self.check(1, 'set the option to auto')
         self.goes_on(writer)
@@ -95,7 +95,7 @@ class UpgradeTest(base.StackTestCase):
             self.assertEqual('', self.site.tracebacks(host))
 
     def begin_old(self, settings):
-        """This release on one host, used by clients."""
+        """Start this release on one host, with clients."""
         self.site.configure(OLD, settings)
         self.assertEqual(0, self.site.run(OLD, 'manage', 'db', 'sync')[0])
         self.begin(OLD, site.sources.ROOT)
@@ -106,7 +106,7 @@ class UpgradeTest(base.StackTestCase):
         self.go_on()
 
     def begin(self, host, code):
-        """Start what belongs on a host, and use it once it is up."""
+        """Start the processes of a host, and add its API to the balancer once they are up."""
         self.site.start(host, code)
         api = self.apis[host] = base.Api(
             f'http://{servers.LOOPBACK}:{self.site.port(host)}/v3', site.SECONDS)
@@ -116,7 +116,7 @@ class UpgradeTest(base.StackTestCase):
         self.balancer.use(host, api)
 
     def replace(self, host, settings):
-        """What an operator does on each host."""
+        """Replace the release of a host as an operator does."""
         self.balancer.drain(host)
         self.assertEqual({}, self.site.stop(host))
         self.site.configure(host, settings)
@@ -124,7 +124,7 @@ class UpgradeTest(base.StackTestCase):
         self.go_on()
 
     def attach_on(self, host):
-        """Clients that use volumes of that host's backend: one alone, one with another."""
+        """Start clients of a volume and of a shared volume on a host's backend."""
         for number, wanted in enumerate(({}, {'volume_type': 'multiattach'}), 1):
             volume_id = self.clients.volume(**wanted)
             shown = self.clients.expect(200, 'GET', f'/volumes/{volume_id}')['volume']
@@ -134,7 +134,7 @@ class UpgradeTest(base.StackTestCase):
                 self.clients.begin(name, self.clients.attach_and_detach, volume_id, name)
 
     def a_writer(self, host):
-        """One that writes to a volume of that host's backend, and never logs in again."""
+        """Attach a volume on a host's backend, and start a host that writes to the volume."""
         made = self.clients.expect(200, 'POST', '/attachments', {'attachment': {
             'volume_uuid': self.clients.volume(), 'instance_uuid': base.instance('writer'),
             'connector': base.connector('writer')}})['attachment']
@@ -147,19 +147,19 @@ class UpgradeTest(base.StackTestCase):
         return writer
 
     def goes_on(self, writer):
-        """It writes some more."""
+        """Check that the writer continues to write."""
         wanted = writer.count + BLOCKS
         self.assertTrue(base.wait_for(
             lambda: writer.wrong or writer.count >= wanted, site.SECONDS), writer.count)
         self.assertEqual([], writer.wrong)
 
     def choose(self, verb, host):
-        """Let new volumes go to the backend of this host, or no longer."""
+        """Enable or disable the backend of a host for new volumes."""
         self.assertEqual(200, self.apis[NEW].ask('PUT', f'/os-services/{verb}', {
             'binary': 'cinder-volume', 'host': f'{host}@disks'})[0])
 
     def go_on(self):
-        """Until each client has come round a few times more, or something has failed."""
+        """Wait until each client has completed more cycles, without a failure."""
         before = dict(self.clients.done)
         self.assertTrue(base.wait_for(lambda: self.clients.failures or all(
             self.clients.done[name] >= before.get(name, 0) + CYCLES
@@ -167,13 +167,13 @@ class UpgradeTest(base.StackTestCase):
         self.assertEqual([], self.clients.failures, self.site.complaints())
 
     def check(self, status, words):
-        """What `blockattach-status upgrade check` finds, with the file of the newer host."""
+        """Run `blockattach-status upgrade check` with the configuration of the newer host."""
         found, said = self.site.run(NEW, 'status', 'upgrade', 'check', '--json',
                                     code=self.next)
         self.assertEqual(status, found, said)
         self.assertIn(words, said)
 
     def manage(self, *arguments):
-        """An operator's command, of the next release."""
+        """Run a command of the next release, which must succeed."""
         status, words = self.site.run(NEW, 'manage', *arguments, code=self.next)
         self.assertEqual(0, status, words)

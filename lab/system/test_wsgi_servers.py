@@ -1,4 +1,4 @@
-"""The API under the WSGI servers of the examples in etc/: several processes, many threads."""
+"""API under the WSGI servers of the examples in etc/, with several processes and many threads."""
 import concurrent.futures
 import contextlib
 import os
@@ -35,10 +35,10 @@ WORKERS = 2
 
 
 def own_address():
-    """An address that other machines know this one by; None if there is none."""
+    """Return an address of this machine for other machines, or None if there is none."""
     with (contextlib.suppress(OSError),
           socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe):
-        # Nothing is sent.
+        # Connecting a UDP socket sends nothing.
         probe.connect(('192.0.2.1', 9))
         found = probe.getsockname()[0]
         return None if found.startswith('127.') else found
@@ -55,13 +55,13 @@ class WsgiServersTest(base.StackTestCase):
         self.port = servers.free_port()
         self.log = self.folder / 'server.log'
         self.configuration = self.folder / 'blockattach.conf'
-        # Nothing is sent, so a broker that is not there is not asked for.
+        # No message is sent, so that the missing broker has no effect.
         self.configuration.write_text(CONFIGURATION.format(
             folder=folder.name, database=self.a_database(),
             broker=f'rabbit://guest:guest@127.0.0.1:{servers.free_port()}/'))
 
     def a_database(self):
-        """One with tables, which are made once for all tests."""
+        """Create a migrated database and return its URL."""
         rows = database.DatabaseFixture()
         self.addCleanup(rows.close)
         return rows.url
@@ -97,7 +97,7 @@ class WsgiServersTest(base.StackTestCase):
         status, made = self.api.ask('POST', '/types', {'volume_type': {'name': 'shared'}})
         self.assertEqual(200, status, made)
         with concurrent.futures.ThreadPoolExecutor(8) as many:
-            # A worker builds its application with its first request, which may take long.
+            # A worker builds its application at its first request, which may take long.
             self.assertTrue(base.wait_for(lambda: all(
                 many.map(lambda _: self.answers(), range(16))), stack.START_SECONDS),
                 self.log.read_text())
@@ -111,7 +111,7 @@ class WsgiServersTest(base.StackTestCase):
         self.assertNotIn('Traceback', log, log)
 
     def check_refuses(self):
-        """What some servers let pass is refused behind them."""
+        """Check that the service refuses requests that some of the servers accept."""
         host = f'Host: 127.0.0.1:{self.port}\r\n'
         for status, line, headers in (
                 (415, 'POST /v3/types', 'Content-Encoding: gzip\r\nContent-Length: 2\r\n'),
@@ -125,7 +125,7 @@ class WsgiServersTest(base.StackTestCase):
     def test_uwsgi(self):
         example = (ETC / 'uwsgi' / 'blockattach-api.ini').read_text()
         self.assertIn('127.0.0.1:8776', example)
-        # One more answers for health only.
+        # An additional process only answers health checks.
         self.assertIn(f'processes = {WORKERS + 1}\n', example)
         self.assertIn('127.0.0.1:8777', example)
         health = servers.free_port()
@@ -133,9 +133,9 @@ class WsgiServersTest(base.StackTestCase):
         ini.write_text(example.replace('127.0.0.1:8776', f'127.0.0.1:{self.port}').replace(
             '127.0.0.1:8777', f'127.0.0.1:{health}'))
         process = self.serve('uwsgi', '--ini', str(ini))
-        # Loaded once, before the fork.
+        # The application is loaded once, before the fork.
         self.assertEqual(1, self.log.read_text().count('WSGI app 0 '))
-        # One may answer before the master has said of the last that it is there.
+        # A worker may respond before the master has logged the start of the last one.
         self.assertTrue(base.wait_for(lambda: self.log.read_text().count(
             'spawned uWSGI worker ') == WORKERS + 1), self.log.read_text())
         with urllib.request.urlopen(f'http://127.0.0.1:{health}/healthcheck/live',
@@ -154,7 +154,7 @@ class WsgiServersTest(base.StackTestCase):
             '--skip-atexit-teardown', '--add-header', 'Connection: close')
 
         def requests_seen():
-            """By both, once each has served one: a worker begins with its first request."""
+            """Return True if both workers, which start at their first request, have counted one."""
             self.answers()
             served = re.findall(r'Serving metrics host=127.0.0.1 port=(\d+)',
                                 self.log.read_text())
@@ -170,7 +170,7 @@ class WsgiServersTest(base.StackTestCase):
                              r'status="2xx"\} [1-9]', answer.read().decode())
 
     def test_without_authentication_only_this_machine_is_served(self):
-        """The server listens where it is configured to; a request from elsewhere is refused."""
+        """The server listens on all addresses, but requests from elsewhere are refused."""
         own = own_address()
         self.outside_program(own, 'a network')
         self.serve(str(ETC / 'granian' / 'blockattach-api.sh'), HOST='0.0.0.0',
