@@ -52,7 +52,7 @@ def main():
     declared, proved = map(result.capabilities, ('declared', 'proved'))
     as_declared = set(declared) - elsewhere == set(proved)
     if not as_declared:
-        print(f'declared is {declared}, and proved {proved}', file=sys.stderr)
+        print(f'declared capabilities are {declared}, proved are {proved}', file=sys.stderr)
     print('\n' + json.dumps({'behaviours': result.behaviours, 'declared': declared,
                              'proved': proved}))
     return 0 if result.wasSuccessful() and as_declared else 1

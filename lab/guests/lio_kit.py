@@ -277,7 +277,7 @@ class CostTest(Lio):
             self.target.grant(export, self.a_grant(export))
         beside = self.seconds()
         print(f'conformance: LIO: connect {alone * 1000:.1f} ms alone, {beside * 1000:.1f} ms '
-              f'beside 50 volumes: {beside / alone:.2f} times', flush=True)
+              f'beside 50 volumes: ratio {beside / alone:.2f}', flush=True)
 
     def seconds(self):
         """Return the shortest of ten durations, as load only makes a connect slower."""

@@ -32,7 +32,7 @@ def main() -> int:
                                check=False, directory=os.getcwd(), listener=pass_on).code
             return code if code >= 0 else KILLED - code
         except remote.CommandTimeout:
-            print(f'Cannot go on: the script took more than {options.timeout} s', file=sys.stderr)
+            print(f'Script timed out: it took more than {options.timeout} s', file=sys.stderr)
             return TIMED_OUT
         except remote.LabError as exc:
             print(f'Cannot run the lab: {exc}', file=sys.stderr)
@@ -43,15 +43,15 @@ def parser() -> argparse.ArgumentParser:
     """Return the argument parser of lab/guests/run."""
     made = argparse.ArgumentParser(prog='lab/guests/run')
     made.add_argument('--disk', type=int, action='append', default=[], metavar='GIB',
-                      help='an empty disk for it: /dev/ubda, the next one /dev/ubdb')
-    made.add_argument('--memory', default='1G', help='how much it has (1G)')
-    made.add_argument('--udev', action='store_true', help='with udevd: links under /dev/disk')
+                      help='Size of an empty disk. The first one is /dev/ubda, the next one /dev/ubdb.')
+    made.add_argument('--memory', default='1G', help='Memory of the guest. Default: 1G.')
+    made.add_argument('--udev', action='store_true', help='Start udevd, which creates the links in /dev/disk.')
     made.add_argument('--results', type=os.path.abspath, metavar='FOLDER',
-                      help='a folder that it sees as /results and may write')
+                      help='Directory that the script can write as /results.')
     made.add_argument('--timeout', type=float, default=600.0, metavar='SECONDS',
-                      help='how long the script may take (600)')
-    made.add_argument('script', help='a program; with a slash, from this folder')
-    made.add_argument('arguments', nargs=argparse.REMAINDER, help='its arguments')
+                      help='Maximum duration of the script. Default: 600.')
+    made.add_argument('script', help='Program to run. A path with a slash is relative to this directory.')
+    made.add_argument('arguments', nargs=argparse.REMAINDER, help='Arguments of the program.')
     return made
 
 

@@ -89,13 +89,13 @@ class ServiceTest(base.LabTestCase):
         cls.writer, cls.reader = cls.hosts
         guests.start_all(cls.storage.guest, *(host.guest for host in cls.hosts))
         cls.storage.prepare()
-        with cls.timed('the service starts'):
+        with cls.timed('start of the service'):
             cls.storage.serve()
         for host in cls.hosts:
             host.start()
-        with cls.timed('a volume is created'):
+        with cls.timed('create of a volume'):
             cls.volume_id = cls.storage.api.create_volume(1)
-        with cls.timed('two hosts attach at once by os-brick'):
+        with cls.timed('attach of two hosts in parallel by os-brick'):
             cls.both(lambda host: host.attach(cls.storage.service, cls.volume_id))
 
     @classmethod
@@ -137,7 +137,7 @@ class ServiceTest(base.LabTestCase):
     def test_writer_continues_while_reader_detached(self):
         service, left = self.storage.service, self.reader.held
         with self.goes_on() as further:
-            with self.timed('os-brick disconnects, and the host is detached'):
+            with self.timed('disconnect by os-brick and detach of a host'):
                 self.reader.detach(service)
             with self.assertRaisesRegex(scsi.Lost, 'log'):
                 self.session_of(self.reader)
@@ -170,13 +170,13 @@ class ServiceTest(base.LabTestCase):
         with self.goes_on() as further:
             self.storage.guest.power_cut()
             self.storage.guest.start()
-            with self.timed('after a power cut: the service answers'):
+            with self.timed('power loss until the service is ready'):
                 self.storage.serve()
-            with self.timed('after it answers: all is restored (10 s are promised)'):
+            with self.timed('readiness until all grants are restored (limit 10 s)'):
                 for host in self.hosts:
                     self.storage.guest.wait_for('test', '-d', self.entry_of(host),
                                                 timeout=SECONDS)
-            with self.timed('after that: the hosts go on'):
+            with self.timed('restored grants until the hosts continue'):
                 further()
         self.assertEqual(sessions, self.both(Host.session))
         self.assertEqual(['registered', 'none'], self.reservations())

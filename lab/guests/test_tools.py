@@ -58,7 +58,7 @@ class EncloseTest(base.LabTestCase):
 
     def assert_all_ended(self):
         ready, _, _ = select.select([self.outer.stdout], [], [], SECONDS)
-        self.assertTrue(ready, 'a process has outlived the lab')
+        self.assertTrue(ready, 'a process is still running after the lab')
         self.assertEqual(b'', self.outer.stdout.read())
 
     def test_nothing_outlives_a_signal(self):

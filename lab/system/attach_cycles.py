@@ -138,7 +138,7 @@ class Cycles:
             self._clock.wait(threading.Event(), float(wait or 0.1))
             if lost is not None:
                 lost()
-        raise GaveUp(f'{method} {path} never ends: {heard}')
+        raise GaveUp(f'{method} {path} timed out: {heard}')
 
     def _once(self, where, method, path, body, key):
         """Return status, Retry-After and body. The status is None if the connection is lost."""

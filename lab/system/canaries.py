@@ -120,9 +120,7 @@ class Evidence:
         self._noted = collections.defaultdict(list)
 
     def look_at_processes(self):
-        """Record the command lines of all current processes. Called often, as processes are
-        short-lived.
-        """
+        """Record the command lines of all processes, which may be short-lived."""
         for path in glob.glob('/proc/[0-9]*/cmdline'):
             try:
                 with open(path, 'rb') as file:

@@ -68,7 +68,7 @@ class Cinder:
                 env=self._environment, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT)
         if not base.wait_for(self._serves, _SECONDS):
-            raise AssertionError(f'Cinder does not serve:\n{self.said()}')
+            raise AssertionError(f'Cinder is not ready:\n{self.said()}')
 
     def stop(self):
         """Stop the services. A repeated call does nothing."""

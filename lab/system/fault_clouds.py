@@ -174,7 +174,7 @@ class Cloud:
             return [name for name in names if not self.is_ready(name)]
         ready = base.wait_for(lambda: ended() or not slow(), SECONDS)
         assert not ended(), '\n'.join(
-            f'{name} ended by itself: {self.processes[name].text()[-LAST_WORDS:]}'
+            f'{name} ended unexpectedly: {self.processes[name].text()[-LAST_WORDS:]}'
             for name in ended())
         # Not checked again, as a process that was suspended for a moment may report itself
         # unhealthy.

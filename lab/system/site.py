@@ -59,7 +59,7 @@ class Balancer:
                     answer = api.ask(method, path, body)
                     self.answered[name] += 1
                     return answer
-        raise ConnectionError('nobody listens')
+        raise ConnectionError('no API accepts connections')
 
     @contextlib.contextmanager
     def _busy_with(self, name):
@@ -135,7 +135,7 @@ class Clients:
         volume_id = self.volume()
         self.expect(202, 'DELETE', f'/volumes/{volume_id}')
         if not base.wait_for(lambda: self.ask('GET', f'/volumes/{volume_id}')[0] == 404, SECONDS):
-            raise AssertionError(f'{volume_id} is not removed')
+            raise AssertionError(f'{volume_id} was not deleted')
 
     def volume(self, **wanted):
         """Create a volume, wait until it is available, and return its id."""

@@ -46,11 +46,11 @@ class ChurnTest(base.StackTestCase):
         def made():
             found = api.ask('GET', path)[1]['volume']['status']
             return found if found != 'creating' else None
-        status = polling.until(made, f'{path} is made')
+        status = polling.until(made, f'{path} is created')
         if status != 'available':
             return status
         status, body = api.ask('DELETE', path)
         if status != 202:
             return f'{status} {body}'
-        polling.until(lambda: api.ask('GET', path)[0] == 404, f'{path} is gone')
+        polling.until(lambda: api.ask('GET', path)[0] == 404, f'{path} is deleted')
         return 'gone'

@@ -47,7 +47,7 @@ class FaultsTestCase(fault_clouds.FaultCloudTestCase):
                 fault()
         finally:
             cycles.join()
-        print(f'{self.id()}: answered to repeat, by status: {dict(cycles.statuses)}')
+        print(f'{self.id()}: repeated requests by status: {dict(cycles.statuses)}')
         self.assertEqual(([], total), (cycles.failures, cycles.done))
         self.cloud.wait_ready(fault_clouds.PROCESSES)
         base.wait_for(lambda: not self.left_over(self.steady), REPAIR_SECONDS)

@@ -46,7 +46,7 @@ class ConsumerTest(processes.ProcessesTestCase):
 
     def answer_of(self, process):
         line = process.stdout.readline()
-        self.assertTrue(line, 'the consumer has said nothing more')
+        self.assertTrue(line, 'the consumer has closed its output')
         return json.loads(line)
 
     def test_consumer_attaches_and_detaches_volume(self):

@@ -187,24 +187,24 @@ class OwnServersTest(DevcloudTestCase):
         self.assertIn('Removing an earlier cloud', said)
         self.assertEqual([], [*carrying(cut_off['mark'])])
         self.assertFalse(os.path.exists(cut_off['scratch']))
-        with self.subTest('all is up'):
+        with self.subTest('all processes are up'):
             states = self.table(good=True)
             self.assertLessEqual(OURS | {'mysql', 'rabbitmq', 'keystone'}, set(states))
             self.assertEqual({WELL}, set(states.values()))
             self.assertIn(str(self.state / 'openrc'), said)
-        with self.subTest("what is secret is nobody else's"):
+        with self.subTest('secrets are private'):
             self.check_secrets()
         member = self.connect('demo-openrc')
         volume = self.a_volume(member)
-        with self.subTest('attach by both'):
+        with self.subTest('attach by both APIs'):
             self.check_attaches(member, self.connect('demo-openrc', 'internal'), volume)
-        with self.subTest('every process is heard over the bus'):
+        with self.subTest('every process responds over the bus'):
             self.check_logs()
         with self.subTest('a second up changes nothing'):
             before = self.pids()
             self.up()
             self.assertEqual(before, self.pids())
-        with self.subTest('what has died or hangs is started again'):
+        with self.subTest('ended and hanging processes are restarted'):
             self.check_starts_again('api-2', 'volume-1')
             self.check_attaches(self.connect(), self.connect(interface='internal'), volume)
         record = self.record()
@@ -241,7 +241,7 @@ class OwnServersTest(DevcloudTestCase):
             and found[suspended][1].startswith('no report') and {killed, suspended} == {
                 name for name, state in found.items() if state != WELL}, SECONDS))
         port = self.record()['ports'][killed]
-        with self.subTest('another has taken its port'), socket.create_server(
+        with self.subTest('another process uses its port'), socket.create_server(
                 (servers.LOOPBACK, port)):
             done = self.run_devcloud('up')
             self.assertEqual(1, done.returncode)
@@ -303,7 +303,7 @@ class ServersOfOthersTest(DevcloudTestCase):
 
     def test_up_status_and_down(self):
         before = self.what_is_theirs()
-        with self.subTest('Ctrl-C takes back what was begun'):
+        with self.subTest('Ctrl-C removes the started processes'):
             self.assertEqual(130, self.cut_off('Started api-1', signal.SIGINT, '--cloud',
                                                'theirs'))
             self.assertFalse(self.state.exists())

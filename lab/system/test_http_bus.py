@@ -49,7 +49,7 @@ class HttpCase(processes.ProcessesTestCase):
 
 
 class CallsTest(HttpCase):
-    """With ``[rpc] calls = http``, attaching does not use the broker."""
+    """Attach with ``[rpc] calls = http``, which does not use the broker."""
 
     def bus(self):
         self.options = super().bus()
@@ -69,30 +69,30 @@ class CallsTest(HttpCase):
 
 
 class WithoutBrokerTest(HttpCase):
-    """With ``transport_url = http://``, the database is the only server."""
+    """Services with ``transport_url = http://``, where the database is the only server."""
 
     def bus(self):
         return {('DEFAULT', 'transport_url'): 'http://'}
 
     def test_service_without_broker_survives_restarts(self):
         self.begin('control')
-        with self.subTest('a volume is placed, attached and removed'):
+        with self.subTest('a volume is created, attached and detached'):
             volume = self.a_volume(self.api)
             self.attach_and_detach(volume)
             self.check_processes()
         for name, number in (('volume', signal.SIGTERM), ('volume', signal.SIGKILL),
                              ('scheduler', signal.SIGKILL)):
-            with self.subTest('after the end of a process', name=name, number=number):
+            with self.subTest('after a restart of a process', name=name, number=number):
                 self.restart(name, number)
                 self.attach_and_detach(volume, f'after-{number}')
                 self.assertTrue(self.a_volume(self.api))
                 self.check_processes()
-        with self.subTest('while none is there'):
+        with self.subTest('without a volume manager'):
             self.started['volume'].send_signal(signal.SIGTERM)
             self.started.pop('volume').wait(processes.stack.STOP_SECONDS)
             status, answer = self.attach(volume, 'none')
             self.assertIn(status, (500, 503, 504), answer)
-        with self.subTest('and again'):
+        with self.subTest('after a new start'):
             self.start('volume')
             self.assertTrue(base.wait_for(lambda: self.attach(volume, 'again')[0] == 200))
 
@@ -121,7 +121,7 @@ class FaultsTest(HttpCase):
                 self.proxy.arm(where)
                 self.attach_and_detach(volume, f'cut-{where.name}')
                 self.assertEqual(before + 1, self.proxy.cut)
-        with self.subTest('it stands still'), futures.ThreadPoolExecutor(1) as pool:
+        with self.subTest('the volume manager is suspended'), futures.ThreadPoolExecutor(1) as pool:
             base.pause(self.started['volume'])
             try:
                 attaching = pool.submit(self.attach_and_detach, volume, 'slow')

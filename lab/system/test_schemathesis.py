@@ -57,8 +57,8 @@ class SchemathesisTest(base.ApiTestCase):
         self.assertEqual([], self.failures, '\n'.join(self.failures))
         seen = collections.Counter(status for _, status in self.answers)
         done = {name for name, status in self.answers if status < 400}
-        print(f'answers by status: {dict(sorted(seen.items()))}')
-        print(f'never done: {sorted({row.name for row in rows} - done)}')
+        print(f'responses by status: {dict(sorted(seen.items()))}')
+        print(f'operations without success: {sorted({row.name for row in rows} - done)}')
         self.assertLessEqual({200, 202, 204, 300, 400, 403, 404, 409}, seen.keys())
         self.assertLessEqual(len(rows) * 3 // 4, len(done))
 

@@ -154,7 +154,7 @@ class WsgiServersTest(base.StackTestCase):
             '--skip-atexit-teardown', '--add-header', 'Connection: close')
 
         def requests_seen():
-            """Return True if both workers, which start at their first request, have counted one."""
+            """Return True if both workers have started, and have counted a request."""
             self.answers()
             served = re.findall(r'Serving metrics host=127.0.0.1 port=(\d+)',
                                 self.log.read_text())

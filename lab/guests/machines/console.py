@@ -33,7 +33,7 @@ class Console:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._closed, timeout):
-                raise remote.LabError(f'a guest does not end\n{self._text()}')
+                raise remote.LabError(f'guest does not end\n{self._text()}')
 
     def text(self) -> str:
         """Return the last lines of the console."""

@@ -140,7 +140,7 @@ class Running:
             except OSError as exc:
                 raise ConnectionLost(f'{self.command}: {exc}') from exc
             if not part:
-                raise ConnectionLost(f'{self.command}: the agent has ended')
+                raise ConnectionLost(f'{self.command}: the agent closed the connection')
             got += part
         return bytes(got)
 
