@@ -43,14 +43,15 @@ def parser() -> argparse.ArgumentParser:
     """Return the argument parser of lab/guests/run."""
     made = argparse.ArgumentParser(prog='lab/guests/run')
     made.add_argument('--disk', type=int, action='append', default=[], metavar='GIB',
-                      help='Size of an empty disk. The first one is /dev/ubda, the next one /dev/ubdb.')
+                      help='Size of an empty disk. The first one is /dev/ubda, then /dev/ubdb.')
     made.add_argument('--memory', default='1G', help='Memory of the guest. Default: 1G.')
-    made.add_argument('--udev', action='store_true', help='Start udevd, which creates the links in /dev/disk.')
+    made.add_argument('--udev', action='store_true',
+                      help='Start udevd, which creates the links in /dev/disk.')
     made.add_argument('--results', type=os.path.abspath, metavar='FOLDER',
                       help='Directory that the script can write as /results.')
     made.add_argument('--timeout', type=float, default=600.0, metavar='SECONDS',
                       help='Maximum duration of the script. Default: 600.')
-    made.add_argument('script', help='Program to run. A path with a slash is relative to this directory.')
+    made.add_argument('script', help='Program, or a path relative to this directory.')
     made.add_argument('arguments', nargs=argparse.REMAINDER, help='Arguments of the program.')
     return made
 

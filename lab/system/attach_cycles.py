@@ -32,7 +32,9 @@ class Cycles:
     """
 
     def __init__(self, endpoints, volumes, total):
-        """:param volumes: ids of a volume for each thread, and of a volume that all share"""
+        """
+        :param volumes: ids of a volume for each thread, and of a volume that all share
+        """
         self.failures = []
         self.statuses = collections.Counter()
         self._endpoints = tuple(urllib.parse.urlsplit(endpoint) for endpoint in endpoints)

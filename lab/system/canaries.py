@@ -112,7 +112,9 @@ class Evidence:
     """
 
     def __init__(self, url, wiretap, folder):
-        """:param url: URL of the database, of an account without a secret password"""
+        """
+        :param url: URL of the database, of an account without a secret password
+        """
         self._url = sa.make_url(url)
         self._wiretap = wiretap
         self._folder = folder

@@ -74,7 +74,9 @@ class Walk:
     """
 
     def __init__(self, test, images):
-        """:param images: stand-in of Glance that the service uses"""
+        """
+        :param images: stand-in of Glance that the service uses
+        """
         self.test = test
         self._images = images
 

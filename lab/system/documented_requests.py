@@ -64,7 +64,9 @@ class Things:
     """
 
     def __init__(self, test, image_id):
-        """:param test: test case of the class `base.ApiTestCase`"""
+        """
+        :param test: test case of the class `base.ApiTestCase`
+        """
         self._test = test
         self._listed = [row.path[1:] for row in routes.operations()
                         if row.method == 'GET' and not row.root and row.path.count('/') == 1]
@@ -183,7 +185,9 @@ class Requests:
     """
 
     def __init__(self, openapi, api, things):
-        """:param openapi: module ``tools/docs/print_openapi.py``"""
+        """
+        :param openapi: module ``tools/docs/print_openapi.py``
+        """
         self._api = api
         self.things = things
         examples = json.loads((sources.ROOT / EXAMPLES).read_text('utf-8'))

@@ -60,7 +60,9 @@ class Cloud:
     SETTINGS = SETTINGS
 
     def __init__(self, database):
-        """:param database: class of the database server"""
+        """
+        :param database: class of the database server
+        """
         self._folder = tempfile.TemporaryDirectory(prefix='blockattach-')
         self.folder = pathlib.Path(self._folder.name)
         self.processes = {}

@@ -21,7 +21,9 @@ class Stream:
     """
 
     def __init__(self, host, connection_info, first_block):
-        """:param first_block: start of the part of the disk that this host uses"""
+        """
+        :param first_block: start of the part of the disk that this host uses
+        """
         self.wrong = []
         self.count = 0
         self.longest = 0.0

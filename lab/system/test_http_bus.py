@@ -121,7 +121,7 @@ class FaultsTest(HttpCase):
                 self.proxy.arm(where)
                 self.attach_and_detach(volume, f'cut-{where.name}')
                 self.assertEqual(before + 1, self.proxy.cut)
-        with self.subTest('the volume manager is suspended'), futures.ThreadPoolExecutor(1) as pool:
+        with self.subTest('suspended volume manager'), futures.ThreadPoolExecutor(1) as pool:
             base.pause(self.started['volume'])
             try:
                 attaching = pool.submit(self.attach_and_detach, volume, 'slow')

@@ -1,4 +1,4 @@
-"""Life of each process: start, signals and end."""
+"""Start, signals and stop of each process."""
 import contextlib
 import ctypes
 import http.client
