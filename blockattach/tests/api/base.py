@@ -15,13 +15,13 @@ KEYS = {400: 'badRequest', 403: 'forbidden', 404: 'itemNotFound', 409: 'conflict
 
 
 class ApiTestCase(unittest.TestCase):
-    """Test with an API of its own, which gets ``SETTINGS``."""
+    """Test case with an API of its own, which is built with ``SETTINGS``."""
 
     SETTINGS = {}
 
     def setUp(self):
         super().setUp()
-        # Faults are planned here; what is logged of them is not this layer's matter.
+        # The tests plan faults, whose tracebacks would fill the output.
         silent = logging.NullHandler()
         logging.getLogger('blockattach').addHandler(silent)
         self.addCleanup(logging.getLogger('blockattach').removeHandler, silent)
@@ -30,7 +30,7 @@ class ApiTestCase(unittest.TestCase):
         self._multiattach = None
 
     def sql(self, statement):
-        """Bring about what no request can."""
+        """Execute a statement, for a state that no request can create."""
         with self.http.database.writer() as connection:
             connection.exec_driver_sql(statement)
 
@@ -38,21 +38,21 @@ class ApiTestCase(unittest.TestCase):
         self.assertEqual(status, reply.status, reply.text)
 
     def assert_fault(self, status, sentence, reply):
-        """A failure in the API's form, with these words in its sentence."""
+        """Check the status and the key of a fault, and that its message contains the sentence."""
         self.assert_status(status, reply)
         key, message = reply.fault
         self.assertEqual(KEYS[status], key)
         self.assertIn(sentence, message)
 
     def multiattach_type(self):
-        """The type of volumes for several hosts, made when it is first needed."""
+        """Return the multiattach volume type, which the first call creates."""
         if self._multiattach is None:
             self._multiattach = make.volume_type(self.http.database, make.MULTIATTACH_TYPE,
                                                  multiattach=True)
         return self._multiattach
 
     def volume(self, multiattach=False, **fields):
-        """A volume that its backend really has; returns its id."""
+        """Create a volume and return its id."""
         if multiattach:
             fields['volume_type'] = self.multiattach_type().name
         reply = self.http.as_member.post('/volumes', {'volume': {'size': 1, **fields}})
@@ -63,14 +63,14 @@ class ApiTestCase(unittest.TestCase):
         return self.http.as_admin.get(f'/volumes/{volume_id}').body['volume']
 
     def reserve(self, volume_id, instance_uuid=SERVER, **more):
-        """An attachment without a connector; returns its id."""
+        """Create an attachment without a connector and return its id."""
         reply = self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume_id, 'instance_uuid': instance_uuid, **more}})
         self.assert_status(200, reply)
         return reply.body['attachment']['id']
 
     def connect(self, attachment_id, connector=None):
-        """Give an attachment a connector; returns what is answered."""
+        """Update an attachment with a connector and return the attachment of the response."""
         reply = self.http.as_member.put(f'/attachments/{attachment_id}', {
             'attachment': {'connector': connector or make.connector()}})
         self.assert_status(200, reply)
@@ -81,7 +81,7 @@ class ApiTestCase(unittest.TestCase):
             f'/attachments/{attachment_id}/action', {'os-complete': {}}))
 
     def attached(self, volume_id, instance_uuid=SERVER, connector=None, **more):
-        """An attachment that its consumer uses; returns its id."""
+        """Reserve, connect and complete an attachment, and return its id."""
         attachment_id = self.reserve(volume_id, instance_uuid, **more)
         self.connect(attachment_id, connector)
         self.complete(attachment_id)

@@ -22,7 +22,7 @@ class MovesTestCase(actions.ActionsTestCase):
         self.other_store = self.other.backend.fake_store
 
     def written(self, **fields):
-        """A volume with bytes, on the first backend."""
+        """Create a volume with data on the first backend and return its id."""
         self.sql(f"UPDATE services SET disabled = 1 WHERE host = '{OTHER}'")
         volume_id = self.volume(**fields)
         self.sql(f"UPDATE services SET disabled = 0 WHERE host = '{OTHER}'")
@@ -30,17 +30,17 @@ class MovesTestCase(actions.ActionsTestCase):
         return volume_id
 
     def release(self):
-        """What was held goes on with the next request."""
+        """Let held work continue, which it does with the next request."""
         self.http.hold = False
         self.http.as_member.get('/volumes')
 
     def allocated(self):
-        """What each of the two pools has given away."""
+        """Return the allocated GiB of both pools."""
         return tuple(pools.get(self.http.database, name, in_process.DOWN_AFTER).allocated_gb
                      for name in (http.POOL, OTHER_POOL))
 
     def clean(self):
-        """Let each backend look for what is left to do."""
+        """Run the pass of each volume manager, which removes leftovers."""
         for manager in (self.http.manager, self.other):
             manager.look()
 
@@ -50,7 +50,9 @@ class MovesTestCase(actions.ActionsTestCase):
                 if one['resource_uuid'] == volume_id]
 
     def assert_at(self, pool, volume_id, size=1):
-        """A volume is whole on one of the two backends, and nothing of it on the other."""
+        """Check that the volume with its data is on the backend of the pool, and not on the other
+        one.
+        """
         self.assertEqual(pool, self.shown(volume_id)['os-vol-host-attr:host'])
         here, there = (self.store, self.other_store) if pool == http.POOL else (
             self.other_store, self.store)

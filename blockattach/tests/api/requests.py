@@ -34,7 +34,10 @@ METHODS = ('HEAD', 'OPTIONS', 'PATCH', 'TRACE', 'PUT', 'DELETE', 'POST')
 
 
 class Requests:
-    """Makes them. ``ids`` are things that exist, by noun, so that some requests meet something."""
+    """Generator of random requests.
+
+    ``ids`` has the ids of existing resources by noun, so that some requests find their resource.
+    """
 
     def __init__(self, chance):
         self.chance = chance
@@ -68,7 +71,7 @@ class Requests:
         return {self.chance.choice(HEADERS): ''.join(filter(str.isprintable, value))}
 
     def body(self, row, version):
-        """None, bytes, or something that JSON can say."""
+        """Return a request body: None, bytes, or JSON that resembles the operation's schema."""
         if self.chance.random() < 0.05:
             return self.chance.choice(RAW)
         try:
@@ -78,11 +81,11 @@ class Requests:
         schema = operation.at_version(row.body, spoken)
         if schema is None:
             return None
-        # The client's JSON may say what ours cannot read.
+        # json.dumps writes more than the service accepts, for example NaN and lone surrogates.
         return json.dumps(self.like(schema)).encode()
 
     def like(self, schema):
-        """What a schema takes, with a wrong part here and there."""
+        """Return a value that the schema accepts, with an invalid part now and then."""
         if self.chance.random() < 0.03:
             return self.anything()
         if 'enum' in schema:

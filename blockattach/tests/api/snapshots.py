@@ -8,7 +8,10 @@ from blockattach.tests.fixtures import http
 class SnapshotsTestCase(actions.ActionsTestCase):
 
     def snapshot(self, volume_id, version=http.LATEST, persona=None, **fields):
-        """The answer's snapshot; it is made by then."""
+        """Create a snapshot and return it as the response shows it.
+
+        The backend creates the snapshot before the response is sent.
+        """
         reply = (persona or self.http.as_member).post(
             '/snapshots', {'snapshot': {'volume_id': volume_id, **fields}}, version=version)
         self.assert_status(202, reply)
@@ -19,7 +22,7 @@ class SnapshotsTestCase(actions.ActionsTestCase):
         return reply.body['snapshot'] if reply.status == 200 else None
 
     def snapshot_status(self, snapshot_id):
-        """'gone' where there is none."""
+        """Return the status of a snapshot, or 'gone' if it does not exist."""
         found = self.seen(snapshot_id)
         return 'gone' if found is None else found['status']
 
@@ -32,7 +35,7 @@ class SnapshotsTestCase(actions.ActionsTestCase):
         return self.http.manager.backend.fake_store
 
     def kept(self):
-        """The snapshots that the store has."""
+        """Return the ids of the snapshots in the store."""
         return {name.removeprefix('snapshot-') for name in self.store.sizes()
                 if name.startswith('snapshot-')}
 
@@ -41,7 +44,7 @@ class SnapshotsTestCase(actions.ActionsTestCase):
                 self.http.as_member.get('/messages').body['messages']]
 
     def assert_sound(self):
-        """No invariant is violated."""
+        """Check the invariants of all rows and of the target."""
         facts = checker.Checker(self.http.database, {
             http.HOST: self.http.manager.backend.fake_target}).facts()
         self.assertEqual([], [one.said for one in invariants.check(facts)])

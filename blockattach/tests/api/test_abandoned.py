@@ -27,7 +27,7 @@ LONG = 3600
 
 
 class Counted(acts.Telemetry):
-    """Telemetry that keeps the counts of drift."""
+    """Telemetry that keeps the drift counts in memory."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class Case(actions.ActionsTestCase):
         self.telemetry = Counted()
 
     def look(self, limits=LIMITS, **more):
-        """One pass of the volume manager; how many attachments it has ended."""
+        """Run one expiry pass and return the number of ended attachments."""
         return expiry.Expirer(self.http.database, self.http.manager.kept, limits, self.ask,
                               self.telemetry, **more).look()
 
@@ -110,7 +110,7 @@ class WithoutNovaTest(Case):
         self.assertEqual(CONNECTED_EVENT, message['event_id'])
 
     def reservation(self, volume_id):
-        """An attachment of no server."""
+        """Create an attachment without a server and return its id."""
         return self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume_id}}).body['attachment']['id']
 
@@ -292,7 +292,7 @@ class WithNovaTest(Case):
         self.nova.requests.clear()
         self.assertEqual(0, self.look())
         self.assertEqual(3, len(self.nova.requests))
-        # Those that were not asked for come first then; none is lost.
+        # The next pass begins with the attachments that this one has not asked Nova about.
         self.nova.answer = None
         self.assertEqual(3, self.look())
         self.pass_by(LONG)

@@ -17,7 +17,7 @@ class ModesTestCase(actions.ActionsTestCase):
             f'/attachments/{attachment_id}').body['attachment']['attach_mode']
 
     def assert_mode(self, mode, volume_id, attachment_id, connector):
-        """What the volume, the attachment and the target say."""
+        """Check the mode that the attachment shows and that the target enforces."""
         shown = self.http.as_member.get(f'/attachments/{attachment_id}').body['attachment']
         self.assertEqual((mode, mode),
                          (shown['attach_mode'], shown['connection_info']['access_mode']))
@@ -106,7 +106,7 @@ class ReadonlyTest(ModesTestCase):
 
 
 class AttachModeTest(ModesTestCase):
-    """os-attach comes last and names a mode, which the target enforces from then on."""
+    """Attach mode of os-attach, which is the last request and sets the mode at the target."""
 
     def test_os_attach_ro_enforced_at_target(self):
         volume_id = self.volume()
@@ -127,7 +127,7 @@ class OneWriterTest(ModesTestCase):
         self.volume_id = self.volume(volume_type='one-writer')
 
     def join(self, instance_uuid, **more):
-        """Reserve, connect, complete; returns the id and the connector."""
+        """Attach the volume to a server and return the attachment id and the connector."""
         connector = make.connector()
         return self.attached(self.volume_id, instance_uuid, connector, **more), connector
 
@@ -209,7 +209,7 @@ class TypeTest(ModesTestCase):
         self.kind = make.volume_type(self.http.database)
 
     def write(self, value):
-        """Each way to write an extra spec."""
+        """Send each request that writes an extra spec, and yield its response."""
         admin = self.http.as_admin
         path = f'/types/{self.kind.id}/extra_specs'
         yield admin.post('/types', {'volume_type': {

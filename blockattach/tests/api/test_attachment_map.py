@@ -15,17 +15,18 @@ class MapTestCase(base.ApiTestCase):
     SETTINGS = {'options': ENABLED}
 
     def ask(self, path, method='GET', **headers):
-        """Without a token."""
         return webob.Request.blank(path, method=method, headers=headers).get_response(self.http)
 
     def parts(self):
-        """The paths of what the page consists of, by what refers to it."""
+        """Return the paths of the page and of every file that it refers to, directly or
+        indirectly.
+        """
         found, new = {'/map'}, ['/map']
         while new:
             path = new.pop()
             for matched in ANYWHERE.finditer(self.ask(path).body):
                 name = (matched[1] or matched[2]).decode()
-                # Relative, so that it works behind a proxy with a prefix, too.
+                # Absolute paths would break the page behind a proxy with a path prefix.
                 self.assertRegex(name, r'^(?:\./|map/)[a-z_]+\.(?:js|css|svg)$')
                 part = f'/map/{name.rpartition("/")[2]}'
                 if part not in found:

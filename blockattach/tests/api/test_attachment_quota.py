@@ -25,7 +25,7 @@ class QuotaTest(base.ApiTestCase):
         self.ids = [self.reserve(self.volume_id, base.new_id()) for _ in range(LIMIT)]
 
     def ways(self, volume_id):
-        """Every request that makes an attachment, or holds the volume for one."""
+        """Yield each request that creates an attachment or reserves the volume, by its name."""
         def act(action, value=None):
             return self.http.as_member.post(f'/volumes/{volume_id}/action', {action: value})
         for connector in (None, make.connector()):
@@ -98,7 +98,7 @@ class QuotaTest(base.ApiTestCase):
         self.assertEqual({'limit': 3, 'in_use': 3, 'reserved': 0},
                          self.attachments(admin.get(f'{OVER}?usage=True', **ASKED)))
         self.assertEqual(LIMIT, self.attachments(admin.get(f'{OVER}/defaults', **ASKED)))
-        # It may be less than the project has, unlike the others.
+        # Unlike other quotas, this one may be set below the current usage.
         self.assert_status(200, admin.put(OVER, {'quota_set': {'attachments': 1}}, **ASKED))
         reply = admin.delete(OVER, **ASKED)
         self.assert_status(200, reply)

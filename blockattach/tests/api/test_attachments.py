@@ -125,7 +125,7 @@ class ModeTest(base.ApiTestCase):
 
     def test_attach_mode_from_request_and_connector(self):
         rows = (
-            # mode asked at create, connector's mode, stored and answered
+            # mode of the create request, mode of the connector, stored and shown mode
             (None, None, 'rw'),
             ('ro', None, 'ro'),
             ('rw', None, 'rw'),
@@ -256,7 +256,7 @@ class CreateRefusedTest(base.ApiTestCase):
             ({'attachment': {**good, 'instance_uuid': 'x'}}, 'instance_uuid'),
             ({'attachment': {**good, 'connector': 'x'}}, 'connector'),
             ({'attachment': {**good, 'connector': {'host': 'h' * 256}}}, 'host'),
-            # What is stored is shown again, in lists of others' things too.
+            # A stored connector is shown again, also in lists with attachments of other volumes.
             ({'attachment': {**good, 'connector': make.connector(deep=self.nested(200))}},
              'Malformed request body'),
             (b'', 'Malformed request body'),

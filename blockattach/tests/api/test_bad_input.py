@@ -37,13 +37,16 @@ class BadInputTest(base.ApiTestCase):
         self.tables = tables.sorted_tables
 
     def everything(self):
-        """All that is in the database."""
+        """Return all rows of the database by table."""
         with self.http.database.reader() as connection:
             return {table.name: sorted(map(repr, connection.execute(table.select())))
                     for table in self.tables}
 
     def refused(self, status, method, path, body=None, persona=None, **headers):
-        """Send it as it is; it is refused so (None: with any 4xx), and changes nothing."""
+        """Send a raw request, and check that it is rejected and changes nothing.
+
+        :param status: the expected status, or None for any 4xx
+        """
         before = self.everything()
         persona = persona or self.http.as_admin
         request = webob.Request.blank(
@@ -63,7 +66,7 @@ class BadInputTest(base.ApiTestCase):
         return reply
 
     def writes(self):
-        """Every request that writes an attachment, with a body that would do."""
+        """Yield each request that writes an attachment, with a valid body."""
         yield 'POST', '/attachments', {'attachment': {
             'volume_uuid': self.free_id, 'instance_uuid': base.OTHER_SERVER}}
         yield 'PUT', f'/attachments/{self.reserved_id}', {
@@ -168,7 +171,7 @@ class BadInputTest(base.ApiTestCase):
         for method, path, good in self.writes():
             with self.subTest(path=path, action=next(iter(good))):
                 self.refused(404, method, path, good, stranger)
-                # The project of the path is the caller's, or the path does not exist.
+                # A project id in the path that is not the caller's gives 404.
                 request = webob.Request.blank(
                     f'/v3/{http.PROJECT}{path}', method=method, headers={
                         'X-Auth-Token': stranger.token, 'OpenStack-API-Version': LATEST})
@@ -178,7 +181,7 @@ class BadInputTest(base.ApiTestCase):
         self.refused(404, 'DELETE', f'/attachments/{self.attachment_id}', persona=stranger)
         other = self.http.as_stranger.post('/volumes', {'volume': {'size': 1}}).body['volume']
         for action in ('os-detach', 'os-force_detach'):
-            # An attachment that the caller may not know of does not exist.
+            # The volume is the stranger's, but the named attachment belongs to another project.
             self.http.as_stranger.post(f'/volumes/{other["id"]}/action', {
                 action: {'attachment_id': self.attachment_id}})
         self.assertEqual(['attached', 'reserved'], sorted(

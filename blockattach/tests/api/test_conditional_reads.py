@@ -19,7 +19,7 @@ HOUR = datetime.timedelta(hours=1)
 
 
 class ReadsTestCase(base.ApiTestCase):
-    """Test with a volume in use, its attachment, and readers of both."""
+    """Test case with an attached volume, its attachment, and requests that read both."""
 
     def setUp(self):
         super().setUp()
@@ -32,7 +32,7 @@ class ReadsTestCase(base.ApiTestCase):
         return (persona or self.http.as_admin).get(path, version, **headers)
 
     def tagged(self, path, persona=None, version=EXTENDED):
-        """The answer in full, and its tag."""
+        """Read a resource, and return the response and its ETag."""
         reply = self.read(path, persona, version)
         self.assert_status(200, reply)
         self.assertRegex(reply.headers['ETag'], r'^W/"[0-9a-f]{32}"$')
@@ -42,7 +42,7 @@ class ReadsTestCase(base.ApiTestCase):
         return self.read(path, persona, version, **{NAMED: tag})
 
     def assert_unchanged(self, path, tag, *how):
-        """304, with nothing but what says so."""
+        """Check that a conditional read gets 304 with the ETag and without a body."""
         reply = self.conditional(path, tag, *how)
         self.assert_status(304, reply)
         self.assertEqual('', reply.text)
@@ -96,7 +96,7 @@ class TagTest(ReadsTestCase):
         self.assertNotEqual(member[0].body, admin[0].body)
         self.assertNotEqual(member[1], admin[1])
         self.assert_status(200, self.conditional(self.of_volume, member[1]))
-        # Links have the project where the request has it.
+        # The links of a response have the project id if the path of the request has it.
         without_project = self.http.answer(webob.Request.blank(f'/v3{self.of_volume}', headers={
             'X-Auth-Token': self.http.as_admin.token,
             'OpenStack-API-Version': f'volume {EXTENDED}', NAMED: admin[1]}))
@@ -212,10 +212,13 @@ class ChangesTest(ReadsTestCase):
 
 
 class ColumnsTest(ReadsTestCase):
-    """Whatever is written behind the back of the service, into any column of the rows that an
-    answer is composed of: the answer stays, or its tag changes."""
+    """Changes of any column of the rows that make up a response.
 
-    # What else a column may hold where any other value will not do.
+    The column is written directly in the database. Either the response is the same, or its ETag
+    differs.
+    """
+
+    # Other values of columns that accept only certain values.
     STATES = sorted(state.value for state in attachment_lifecycle.State)
     OTHER = {
         'own_status': ['error', 'extending'], 'status': ['error', 'managing'],
@@ -225,7 +228,7 @@ class ColumnsTest(ReadsTestCase):
         'previous_connector': ['{"initiator": "i", "enforce_multipath": true}'],
         'deleted': [],
     }
-    # Keys that are true in another one.
+    # Keys to change in columns of JSON objects.
     WITHIN = {'connector': ['multipath', 'enforce_multipath', 'x'],
               'connection': ['target_discovered', 'discard']}
 
@@ -245,7 +248,7 @@ class ColumnsTest(ReadsTestCase):
                         for version in ('3.71', EXTENDED)]
 
     def others(self, column, value):
-        """Other values of a column."""
+        """Return other valid values of a column."""
         if column.name in self.OTHER:
             return [other for other in self.OTHER[column.name] if other != value]
         if column.name == 'sealed_password':
@@ -270,7 +273,7 @@ class ColumnsTest(ReadsTestCase):
             connection.execute(table.update().where(*keys).values(**values))
 
     def rows(self):
-        """The rows that matter, with their tables."""
+        """Yield each row that contributes to a response, with its table."""
         with self.http.database.reader() as connection:
             for table in (models.volumes, models.volume_types, models.attachments,
                           models.volume_metadata, models.volume_image_metadata, models.grants):
@@ -282,7 +285,7 @@ class ColumnsTest(ReadsTestCase):
         before = [self.tagged(*how) for how in self.readers]
         for table, row in list(self.rows()):
             for column in table.c:
-                # Not which row it is, nor of what.
+                # Identifiers of the row and of its volume do not change.
                 if column.primary_key or column.name == 'volume_id':
                     continue
                 value = getattr(row, column.name)
@@ -302,7 +305,7 @@ class ColumnsTest(ReadsTestCase):
                     self.write(table, row, **{column.name: value})
         self.assertEqual([tag for _, tag in before],
                          [self.tagged(*how)[1] for how in self.readers])
-        # So that it is known to change answers.
+        # The check above would also pass if no column changed a response.
         self.assertLessEqual({
             'volumes.name', 'volumes.status', 'volumes.size_gb', 'volumes.pool',
             'volumes.migration_status', 'volumes.updated_at', 'volume_types.name',

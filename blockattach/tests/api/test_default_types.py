@@ -25,7 +25,7 @@ class DefaultTypesTest(base.ApiTestCase):
         return self.admin.put(path, {'default_type': {'volume_type': kind}}, **more)
 
     def made_of(self, persona=None):
-        """The type of a volume that names none."""
+        """Create a volume without a type and return the type that it got."""
         reply = (persona or self.http.as_member).post('/volumes', {'volume': {'size': 1}})
         self.assert_status(202, reply)
         return reply.body['volume']['volume_type']

@@ -35,8 +35,9 @@ class DetachRuleTest(base.ApiTestCase):
             'attachment': {'connector': connector or make.connector()}})
 
     def ways(self):
-        """Every way to end the attachment or to give its access to another host, as a member or
-        an administrator.
+        """Yield each request that ends the attachment or gives its access to another host.
+
+        A member and an administrator send it.
         """
         named = {'attachment_id': self.attachment_id}
         for persona in (self.http.as_member, self.http.as_admin):
@@ -138,8 +139,9 @@ class DetachRuleTest(base.ApiTestCase):
         self.assertEqual([], self.nova.requests)
 
     def test_delete_rejected_if_server_completes_meanwhile(self):
-        """Checked while it was reserved only; the server connects and completes before it can
-        go."""
+        """The attachment is reserved when Nova is asked. Before the delete, the server connects
+        and completes.
+        """
         service = self.http.as_service
         for way in ('delete', 'os-detach', 'os-force_detach'):
             with self.subTest(way):

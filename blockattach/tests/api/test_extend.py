@@ -36,7 +36,7 @@ class ExtendTestCase(actions.ActionsTestCase):
         self.assert_status(202, self.extend(volume_id, new_size, **more))
 
     def sizes(self, volume_id):
-        """The volume as it is shown, on its store, and what its pool has given away."""
+        """Return the size of the volume as shown and in the store, and the allocated GiB."""
         return (self.shown(volume_id)['size'], self.store.sizes()[f'volume-{volume_id}'],
                 self.allocated())
 
@@ -182,7 +182,7 @@ class RefusedTest(ExtendTestCase):
 class InUseTestCase(ExtendTestCase):
 
     def seen(self, volume_id):
-        """What its hosts see."""
+        """Return the size of the volume in GiB that its hosts see."""
         return self.http.manager.backend.fake_target.seen_gb(volume_id)
 
 

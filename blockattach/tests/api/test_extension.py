@@ -24,7 +24,7 @@ class ExtensionTestCase(base.ApiTestCase):
 
     @contextlib.contextmanager
     def reads(self):
-        """The statements that are sent inside."""
+        """Yield a list that collects the SELECT statements sent within the context."""
         sent = []
 
         def remember(connection, cursor, statement, values, context, many):
@@ -105,7 +105,7 @@ class SharedConnectionTest(ExtensionTestCase):
         self.first = self.attached(self.volume_id, connector=self.host)
         self.second = self.attached(self.volume_id, base.OTHER_SERVER, self.host, mode='ro')
         self.alone = self.attached(self.volume_id, base.new_id(), mode='ro')
-        # The same host on another volume shares nothing.
+        # An attachment of the same host to another volume shares no connection.
         self.attached(self.volume(), connector=self.host)
 
     def test_shared_connections_list_attachments_of_host(self):

@@ -6,7 +6,7 @@ from blockattach.tests.api import base
 
 
 def _row(text):
-    """An operation of that name."""
+    """Return an operation named like ``POST /volumes/{id}/action (os-attach)``."""
     method, path, *action = text.split(' ')
     return operation.Operation(method, path, lambda services, call: None,
                                action=action[0][1:-1] if action else None)

@@ -13,15 +13,15 @@ from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import polling
 
 LIMIT = polling.LIMIT
-"""Seconds that only a failure ever takes."""
+"""Timeout in seconds, which only a failing test reaches."""
 
 
 class Died(BaseException):
-    """Death of the process that was serving the request."""
+    """Simulated death of the process that serves the request."""
 
 
 class NamedTestCase(base.ApiTestCase):
-    """Sends requests with an idempotency key."""
+    """Test case that sends requests with an idempotency key."""
 
     def attach(self, volume_id, key, persona=None, **more):
         body = {'attachment': {'volume_uuid': volume_id, 'instance_uuid': base.SERVER, **more}}
@@ -36,7 +36,7 @@ class NamedTestCase(base.ApiTestCase):
 
 
     def at_once(self, count, path, body, key='k'):
-        """What as many of the same request are answered."""
+        """Send the request ``count`` times at once and return the responses."""
         with futures.ThreadPoolExecutor(count) as threads:
             return list(threads.map(lambda _: self.http.as_member.post(
                 path, body, **{'Idempotency-Key': key}), range(count)))
@@ -182,7 +182,7 @@ class UnderWayTest(NamedTestCase):
         self.goes_on.wait(LIMIT)
 
     def begin(self):
-        """Send the request from elsewhere; what it is answered is the future's result."""
+        """Send the request in another thread and return a future of its response."""
         answer = futures.Future()
 
         def send():
@@ -191,7 +191,7 @@ class UnderWayTest(NamedTestCase):
         return answer
 
     def both(self, fault=None):
-        """What the first and one that waited for it are answered."""
+        """Return the responses of a request and of its repeat, which waits for the first one."""
         if fault is not None:
             self.http.manager.backend.fake_target.faults.plan('grant', fault)
         first = self.begin()
@@ -257,7 +257,7 @@ class UnderWayTest(NamedTestCase):
         self.assert_status(504, first)
         self.assertEqual('1', first.headers['Retry-After'])
         [remaining] = self.ids(volume_id)
-        # The one more that a server may have, for a move.
+        # A server may have a second attachment of the volume, for a live migration.
         self.assert_status(200, self.attach(volume_id, 'other'))
         repeat = self.attach(volume_id, 'k', **wish)
         self.assert_fault(409, 'is in progress', repeat)

@@ -10,7 +10,7 @@ GIB = test_images.GIB
 
 
 class CacheCase(test_images.ImageCase):
-    """Test with an image cache. ``CACHE`` has settings of the backend."""
+    """Test case with an image cache. ``CACHE`` has options of the backend."""
 
     OPTIONS = {'cinder_internal_tenant_project_id': PROJECT,
                'cinder_internal_tenant_user_id': USER}
@@ -28,7 +28,7 @@ class CacheCase(test_images.ImageCase):
         return self.glance.asked.count(f'GET /v2/images/{image_id}/file')
 
     def cached(self):
-        """The volumes of cached images, by the ids of these."""
+        """Return the cached volumes by the ids of their images."""
         listed = self.http.as_admin.get('/volumes/detail?all_tenants=1').body['volumes']
         return {one['name'].removeprefix('image-'): one for one in listed
                 if one['os-vol-tenant-attr:tenant_id'] == PROJECT}

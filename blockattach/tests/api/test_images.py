@@ -21,7 +21,7 @@ LENGTH = len(disks.CONTENT)
 
 
 class ImageCase(actions.ActionsTestCase):
-    """Test with a Glance. ``OPTIONS`` are those of the group [images]."""
+    """Test case with a stand-in for Glance. ``OPTIONS`` are options of the group [images]."""
 
     OPTIONS = {}
 
@@ -66,7 +66,7 @@ class ImageCase(actions.ActionsTestCase):
                 f"'{volume_id}'").all())
 
     def message(self, volume_id):
-        """Event and sentence of the only message about a volume."""
+        """Return the event id and the text of the only message about a volume."""
         [found] = [one for one in self.http.as_member.get('/messages').body['messages']
                    if one['resource_uuid'] == volume_id]
         return found['event_id'], found['user_message']
@@ -135,7 +135,8 @@ class CreateTest(ImageCase):
         reply = self.http.as_member.post('/volumes', {'volume': {
             'size': 1, 'image_id': image_id}}, version='3.0')
         self.assert_status(202, reply)
-        # With the token of the one who asks; bytes are read by the account of the service.
+        # The service reads the image record with the token of the caller, and the data with its
+        # own account.
         self.assertIn(self.http.as_member.token, self.glance.tokens)
         self.assertIn('notused', self.glance.tokens)
 
@@ -400,7 +401,7 @@ class ReimageTest(ImageCase):
         self.assert_fault(409, 'Cannot re-image a volume which is attached to more than one '
                                'server.', self.reimage(
                                    volume_id, self.glance.add(b'1'), reimage_reserved=True))
-        # The documents say that it may be so.
+        # The API reference documents the status.
         [row] = [row for row in routes.operations() if row.action == 'os-reimage']
         self.assertIn(409, sources.load_tool('print_api').codes(row))
 
@@ -414,7 +415,7 @@ class ReimageTest(ImageCase):
             disks.qcow2(backing=b'/etc/passwd'), disk_format='qcow2')))
         self.assertEqual('error', self.shown(volume_id)['status'])
         self.assertEqual('VOLUME_VOLUME_016_028', self.message(volume_id)[0])
-        # What is in error can be filled anew.
+        # A volume in error can be reimaged again.
         self.assert_status(202, self.reimage(volume_id, self.glance.add(disks.image('raw'))))
         self.assertEqual('available', self.shown(volume_id)['status'])
 

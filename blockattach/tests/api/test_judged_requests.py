@@ -45,12 +45,10 @@ def post(path, wrapper, persona='as_member', **fields):
 
 
 def put(path, wrapper, **fields):
-    """Return a PUT request."""
     return lambda test, made: test.http.as_member.put(path.format(**made), {wrapper: fields})
 
 
 def delete(path):
-    """Return a DELETE request."""
     return lambda test, made: test.http.as_member.delete(path.format(**made))
 
 
@@ -117,7 +115,7 @@ REQUESTS = {
 class Partner:
     """Request that changes the volume while another request waits.
 
-    :cvar verb: the verb in whose transaction it waits
+    :cvar verb: name of the verb in whose transaction the partner's request waits
     """
 
     @staticmethod
@@ -127,7 +125,7 @@ class Partner:
 
 
 class Offer(Partner):
-    """Gift of the volume to another project, after its uses have ended."""
+    """Transfer of the volume to another project, after its uses have ended."""
 
     verb = test_transfers.ACCEPT
 
@@ -152,7 +150,6 @@ class Deletion(Partner):
 
 
 class Retype(Partner):
-    """Change of the volume's type."""
 
     verb = 'moving.retype'
 
@@ -160,7 +157,6 @@ class Retype(Partner):
 
 
 class Reset(Partner):
-    """Reset of the volume's status by an administrator."""
 
     verb = 'resets.reset_status'
 
@@ -267,7 +263,7 @@ class JudgedRequestsTest(base.ApiTestCase):
                     self.play_before(needs, request, partner)
 
     def play_after(self, verb, needs, request, partner):
-        """The partner finishes with the volume before the judged request begins."""
+        """Check a request whose transaction begins after the partner's request was answered."""
         made = self.prepared(needs)
 
         def act():
@@ -281,7 +277,9 @@ class JudgedRequestsTest(base.ApiTestCase):
         self.assert_whole(reply, answered)
 
     def play_before(self, needs, request, partner):
-        """The request finishes with the volume before the judged partner begins."""
+        """Check a partner's request whose transaction begins after the other one has been
+        answered.
+        """
         made = self.prepared(needs)
         partner.prepare(self, made)
         reply, answered, before = self.meet(

@@ -14,7 +14,7 @@ class ManagingTestCase(actions.ActionsTestCase):
         return self.http.manager.backend.fake_store
 
     def lies_there(self, name, size_gb=2):
-        """What somebody else made on the backend."""
+        """Create a volume on the backend that the service did not create, and return its name."""
         self.store.create(drivers.StoredVolume(name, name, size_gb, 'pool'))
         return name
 
@@ -267,7 +267,7 @@ class SnapshotTest(ManagingTestCase):
     """Manage, unmanage and list of snapshots."""
 
     def lies_there_too(self, name, volume_id):
-        """A snapshot that somebody else made on the backend."""
+        """Create a snapshot on the backend that the service did not create."""
         volume = drivers.StoredVolume(volume_id, f'volume-{volume_id}', 1, 'pool')
         self.store.create_snapshot(drivers.StoredSnapshot(name, name, volume))
 

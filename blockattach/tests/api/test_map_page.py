@@ -21,7 +21,7 @@ LIVE = 'document.getElementById("freshness").textContent.includes("Live")'
 FOCUSED = 'document.activeElement'
 PREFIX = '/storage'
 MANY = 2300
-"""Of a list: more than two pages, so that it is read from both ends."""
+"""Number of attachments in more than two pages, so that the list is read from both ends."""
 PAIRS = [(text, ground) for ground in ('ground', 'surface', 'hover', 'stuck-ground')
          for text in ('text', 'quiet', 'stuck')] + [
     ('accent', 'surface'), ('rw', 'surface'), ('ro', 'surface'), ('moving', 'surface')]
@@ -84,7 +84,7 @@ class MapPageTestCase(unittest.TestCase):
         self.addCleanup(self.server.stop)
 
     def view(self, begun=WHOLE, width=1280, prefix='', **emulated):
-        """The page, once it shows all."""
+        """Open the page and wait until it shows everything."""
         page = chromium.page(width, **emulated)
         self.addCleanup(page.__exit__)
         page.open(f'{self.server.url}{prefix}/map')
@@ -95,12 +95,12 @@ class MapPageTestCase(unittest.TestCase):
         return page.run(f'document.querySelector({json.dumps(selector)}).innerText')
 
     def column(self, page, title):
-        """The cells under a heading."""
+        """Return the texts of the cells in a column."""
         return page.run(f"""[...document.querySelectorAll('tbody [data-label="{title}"]')]
                             .map((cell) => cell.innerText.split('\\n')[0])""")
 
     def choose(self, page, field, value):
-        """Give a field of the filter a value, as a viewer does."""
+        """Set the value of a filter field as a user does."""
         page.run(f"""(() => {{
             const field = document.getElementById('{field}');
             field[field.type === 'checkbox' ? 'checked' : 'value'] = {json.dumps(value)};
@@ -108,11 +108,11 @@ class MapPageTestCase(unittest.TestCase):
         }})()""")
 
     def counts(self, page, sentence):
-        """Wait until these numbers are announced."""
+        """Wait until the page shows these counts."""
         page.until(f'document.getElementById("counts").textContent === {json.dumps(sentence)}')
 
     def attach(self, host):
-        """Attach a new volume by the API; returns the id of the attachment."""
+        """Attach a new volume through the API and return the id of the attachment."""
         volume = self.http.as_member.post('/volumes', {'volume': {'size': 1, 'name': 'new'}})
         made = self.http.as_member.post('/attachments', {'attachment': {
             'volume_uuid': volume.body['volume']['id'], 'instance_uuid': str(uuid.uuid4()),
@@ -229,7 +229,7 @@ class MapPageTest(MapPageTestCase):
             'document.querySelector(\'.node[tabindex="0"]\').dataset.kind'))
 
     def follow_graph(self, page):
-        """Through the graph by the arrow keys; the focus stays where it was."""
+        """Move through the graph with the arrow keys, and select a host as the filter."""
         name = f'{FOCUSED}.dataset.name'
         self.assertNotEqual('none', page.run(
             f'getComputedStyle({FOCUSED}.querySelector("rect")).strokeWidth'))
@@ -325,7 +325,7 @@ class MapPageTest(MapPageTestCase):
         self.assertEqual([], page.run(
             """[...document.querySelectorAll('button, select, th, td')].filter(
                 (one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.innerText)"""))
-        # Cards are rows and cells all the same.
+        # Also in the card layout the accessibility tree has rows and cells.
         roles = {role for role, _ in page.accessible()}
         self.assertLessEqual({'table', 'row', 'cell', 'rowheader', 'columnheader'}, roles)
         self.assertEqual([], page.complaints())
@@ -383,7 +383,7 @@ class TokenTest(MapPageTestCase):
         self.guarded.accepted = TOKEN
 
     def give(self, page, token):
-        """Type a token into the field, which has the focus."""
+        """Type a token into the token field, which must have the focus."""
         page.until('document.activeElement.id === "token"')
         page.write(token)
         page.press('Enter')
@@ -446,7 +446,7 @@ class WithoutStreamTest(MapPageTestCase):
 
 
 def contrast(one, other):
-    """By the definition of WCAG 2."""
+    """Return the contrast ratio of two colours as WCAG 2 defines it."""
     low, high = sorted(map(_luminance, (one, other)))
     return (high + 0.05) / (low + 0.05)
 

@@ -2,7 +2,7 @@
 from blockattach.storage.api.resources import not_offered
 from blockattach.tests.api import base
 
-# The first version that has it, and the one before.
+# First microversion that has the resource, and the one before it.
 SINCE = {'backups': ('3.0', None), 'groups': ('3.13', '3.12'), 'group_types': ('3.11', '3.10'),
          'group_snapshots': ('3.14', '3.13'), 'consistencygroups': ('3.0', None),
          'cgsnapshots': ('3.0', None)}

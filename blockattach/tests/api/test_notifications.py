@@ -27,7 +27,7 @@ class Case(actions.ActionsTestCase):
         return self.http.as_member.delete(f'/attachments/{attachment_id}')
 
     def assert_notified(self, expected, attachment_id=None):
-        """Of one attachment; without a name, of the only one with notifications."""
+        """Check the notifications of an attachment, by default of the only one that has any."""
         if attachment_id is None:
             attachment_id, = {payload['attachment']['id'] for _, payload in self.heard.events}
         self.assertEqual(expected, self.heard.of(attachment_id))

@@ -14,7 +14,7 @@ class MetadataTest(actions.ActionsTestCase):
         return self.shown(volume_id)['metadata']
 
     def each(self, end, **details):
-        """Attach, as a server without a connector and as one with; then let ``end`` end it."""
+        """Attach a volume with and without a connector, and detach it by calling ``end``."""
         for connected in (False, True):
             with self.subTest(connected=connected):
                 volume_id = self.volume()
@@ -104,7 +104,7 @@ class ConnectionInfoTest(actions.ActionsTestCase):
     """Connection info, which is null after os-attach by a consumer with an unknown host."""
 
     def infos(self, attachment_id, version='3.71'):
-        """What a show and a list return."""
+        """Return the connection info from a show and from a list."""
         shown = self.http.as_member.get(f'/attachments/{attachment_id}', version)
         listed = self.http.as_member.get('/attachments/detail', version)
         self.assert_status(200, shown)

@@ -36,12 +36,12 @@ PERSONAS = {
 
 
 def tables():
-    """The rows by the name of their file."""
+    """Return the rows to check, by the name of their file."""
     return {name: [row for row in rows if 'makes' not in row] for name, rows in _files()}
 
 
 def makers():
-    """The rows that make something."""
+    """Return the rows that create resources."""
     return [row for name, rows in _files() for row in rows if 'makes' in row]
 
 
@@ -60,7 +60,7 @@ class PolicyTest(base.ApiTestCase):
             **{name: getattr(self.http, f'as_{name}') for name in (
                 'admin', 'member', 'service', 'reader', 'nobody', 'stranger')}}
         self.connector = make.connector()
-        # What a row acts on (id), or names in its body (<...>).
+        # Functions that return the id for a row: ``{id}`` in its path, or ``<...>`` in its body.
         self.things = {
             'volume': self.volume,
             'described volume': self.described_volume,
@@ -98,7 +98,7 @@ class PolicyTest(base.ApiTestCase):
         return self.acted('os-set_image_metadata', volume_id, {'metadata': {'a': 'b'}})
 
     def acted(self, action, volume_id, body=None):
-        """The volume after an action on it."""
+        """Send an action and return the id of the volume."""
         reply = self.http.as_member.post(f'/volumes/{volume_id}/action', {action: body})
         self.assertLess(reply.status, 300, reply.text)
         return volume_id
@@ -119,7 +119,10 @@ class PolicyTest(base.ApiTestCase):
         return 'alpha@fake'
 
     def knows(self, row):
-        """What a row makes: its first name is a new one, the others are of the latest."""
+        """Register the resources that a row creates.
+
+        The first name creates a new resource. The other names are taken from the latest response.
+        """
         (name, place), *others = row['makes'].items()
         made = []
 
@@ -140,7 +143,7 @@ class PolicyTest(base.ApiTestCase):
         return value
 
     def filled(self, body):
-        """The body with its things in their places."""
+        """Return the body with each ``<name>`` replaced by the id of a resource."""
         if isinstance(body, dict):
             return {key: self.filled(value) for key, value in body.items()}
         name = body[1:-1] if isinstance(body, str) and body.endswith('>') else None

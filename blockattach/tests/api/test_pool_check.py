@@ -26,7 +26,7 @@ class CheckTestCase(base.ApiTestCase):
         return [one for one in found if volume_id in (None, one['resource_uuid'])]
 
     def report(self, **capabilities):
-        """What the only pool says of itself from now on."""
+        """Report the only pool with these capabilities."""
         pools.report(self.http.database, http.HOST, [(http.POOL, {
             'total_capacity_gb': 1000, 'free_capacity_gb': 1000, 'multiattach': True,
             **capabilities})], make.ZONE)

@@ -39,7 +39,7 @@ class Case(base.ApiTestCase):
             'size': size, **fields}})
 
     def snapshot(self, volume_id, status='available'):
-        """As long as no request makes one."""
+        """Insert the row of a snapshot."""
         made = self.http.as_admin.get(f'/volumes/{volume_id}').body['volume']
         snapshot_id = str(uuid.uuid4())
         with self.http.database.writer() as connection:

@@ -26,13 +26,14 @@ class RandomRequestsTest(base.ApiTestCase):
                          self.http.as_service]
 
     def all_rows(self):
-        """All that requests can change."""
+        """Return all rows that requests can change, by table."""
         with self.http.database.reader() as connection:
             return {table: sorted(map(repr, connection.exec_driver_sql(f'SELECT * FROM {table}')))
                     for table in TABLES}
 
     def refill(self):
-        """Some things that exist, however many the requests have removed or made."""
+        """Ensure that some volumes and attachments exist, but not too many, and return all rows.
+        """
         found = self.http.as_admin.get('/volumes?all_tenants=1').body['volumes']
         if not 2 <= len(found) <= MOST_VOLUMES:
             for one in found:
@@ -41,8 +42,7 @@ class RandomRequestsTest(base.ApiTestCase):
             self.attached(shared)
             self.reserve(plain)
         rows = self.all_rows()
-        # Without its default type the service is configured wrongly, and says so; the other one
-        # is for volumes that are made here.
+        # The service needs its default type, and this test needs the multiattach type.
         self.requests.ids = {
             noun: [row.split("'")[1] for row in rows[table]
                    if not any(name in row for name in KEPT_TYPES)]
@@ -64,5 +64,5 @@ class RandomRequestsTest(base.ApiTestCase):
             elif method not in ('GET', 'HEAD'):
                 before = self.refill()
         print(f'{self.id()}: answers by status: {statuses}')
-        # A generator that meets nothing proves nothing.
+        # Requests that are all rejected would prove nothing.
         self.assertLessEqual({200, 202, 400, 403, 404}, statuses.keys())

@@ -1,6 +1,6 @@
 """Repairs that ``attachments check`` names, applied to each way to break the rows.
 
-What is repaired by ``blockattach-manage reconcile`` is a matter of the reconciler's own tests.
+The repairs by ``blockattach-manage reconcile`` are covered by the tests of the reconciler.
 """
 from blockattach.storage.db import derived
 from blockattach.storage.domain import invariants
@@ -9,7 +9,7 @@ from blockattach.storage.volume import checker
 from blockattach.tests.api import actions
 from blockattach.tests.fixtures import http
 
-# The invariant, and what breaks it on a volume with two hosts and one reservation.
+# Invariant, and the statement that violates it on a volume with two hosts and a reservation.
 BROKEN = (
     ('status_is_derived', "UPDATE volumes SET status = 'available'"),
     ('status_is_derived', 'UPDATE volumes SET lowest_rank = 4'),
@@ -42,7 +42,7 @@ class RepairsTest(actions.ActionsTestCase):
             http.HOST: self.http.manager.backend.fake_target}).violations()
 
     def repair(self, one):
-        """What the command does that is named."""
+        """Carry out the repair command that a violation names."""
         if one.repair == observed.DERIVE.format(volume_id=one.volume_id):
             derived.volume_status(self.http.database, one.volume_id)
         elif one.repair == observed.COUNT:

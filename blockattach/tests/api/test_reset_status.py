@@ -7,7 +7,7 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.fixtures import make
 
 SHOWN = {'error_managing': 'error'}
-"""What clients know no word for."""
+"""Statuses that the API shows by another name."""
 
 
 class ResetTest(actions.ActionsTestCase):

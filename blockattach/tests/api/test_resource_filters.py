@@ -40,7 +40,7 @@ class TableTest(base.ApiTestCase):
 
 
 class OwnTableTestCase(snapshots.SnapshotsTestCase):
-    """Service with a resource_query_filters_file."""
+    """Test case with a resource_query_filters_file."""
 
     TABLE = OWN
 
@@ -119,7 +119,11 @@ class OtherListsTest(OwnTableTestCase):
     """Resource filters of the lists beside those of volumes."""
 
     def check(self, path, key, rows):
-        """Query, names of what is found or the filter that is unknown, version."""
+        """Check list requests.
+
+        :param rows: query, expected names or the name of the rejected filter, and an optional
+            version
+        """
         for query, expected, *version in rows:
             with self.subTest(path=path, query=query, version=version):
                 reply = self.get(f'{path}?{query}', None, *version)

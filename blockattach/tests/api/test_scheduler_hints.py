@@ -31,7 +31,7 @@ class HintsTestCase(base.ApiTestCase):
         return reply.body['volume']['id']
 
     def place(self, volume_id):
-        """The host that a volume has come to; None: nowhere."""
+        """Return the host on which a volume was placed, or None."""
         shown = self.shown(volume_id)
         host = shown['os-vol-host-attr:host']
         self.assertEqual('available' if host else 'error', shown['status'], shown)
@@ -55,7 +55,7 @@ class HeededTest(HintsTestCase):
         self.other, = {http.HOST, SECOND} - {self.home}
 
     def test_same_host_and_different_host_hints(self):
-        # Fewest volumes first: without a hint they would come to either one.
+        # Without a hint, the scheduler prefers the backend with the fewest volumes, so either one.
         for _ in range(3):
             self.assertEqual(self.home, self.made_on({'same_host': [self.first]}))
         for _ in range(5):
@@ -106,7 +106,7 @@ class HeededTest(HintsTestCase):
 
     def test_filter_function_of_pool_selects_backend(self):
         def made(**fields):
-            # After each volume its manager reports, which says nothing of functions.
+            # The report of the manager after each volume removes the functions.
             for host, function in ((http.HOST, 'volume.size < 2 and volume.display_name == web'),
                                    (SECOND, 'not (volume.size < 2)')):
                 pools.report(self.http.database, host, [(f'{host}#pool', {

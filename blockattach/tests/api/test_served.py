@@ -6,7 +6,7 @@ from blockattach.tests.fixtures import http
 from blockattach.tests.rules import sources
 
 VALUES = {'id': base.ABSENT, 'key': 'x', 'host': http.HOST}
-# Ways to end or to make one that the Block Storage API does not have, or has as an action.
+# Operations that the Block Storage API does not have or has as an action.
 BEYOND = {('3.13', 'DELETE /groups/{id}'), ('3.0', 'DELETE /consistencygroups/{id}'),
           ('3.13', 'POST /groups/action')}
 

@@ -201,7 +201,7 @@ class ReconcileTest(base.ApiTestCase):
         return {grant.initiator for export in self.target.exports() for grant in export.grants}
 
     def lose(self):
-        """Somebody takes the grant away at the target."""
+        """Revoke the grant at the target behind the back of the service."""
         self.target.revoke(self.volume_id, self.initiator)
         self.assertEqual(set(), self.grants())
 

@@ -26,7 +26,7 @@ class ScopeTest(base.ApiTestCase):
 
     def setUp(self):
         super().setUp()
-        # What the token middleware would have found out stands in the environ already.
+        # The tests put the result of the token middleware into the environ.
         self.app = app.build_app(
             self.http.services,
             auth.Authentication(auth.validated),

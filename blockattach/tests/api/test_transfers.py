@@ -22,16 +22,16 @@ ACTIONS = {
     'os-reimage': {'image_id': '11111111-1111-4111-8111-111111111111'},
 }
 CREATE, ACCEPT = 'transfers.create', 'transfers.accept'
-"""Verbs, as failpoints name them."""
+"""Verbs of a transfer by the names of their failpoints."""
 
 
 def offer(test, made):
-    """Offer a volume as its project."""
+    """Offer a volume for transfer."""
     return test.http.as_member.post(PATHS[1], {'transfer': {'volume_id': made['volume']}})
 
 
 def accept(test, offered):
-    """Accept the volume of an answered offer as another project."""
+    """Accept an offered volume as another project."""
     made = offered.body['transfer']
     return test.http.as_stranger.post(
         f'{PATHS[1]}/{made["id"]}/accept', {'accept': {'auth_key': made['auth_key']}})
@@ -40,7 +40,7 @@ def accept(test, offered):
 class TransfersTest(base.ApiTestCase):
 
     def offer(self, volume_id, path=PATHS[1], version=http.LATEST, **fields):
-        """The answer's transfer, which has the key."""
+        """Create a transfer and return it with its auth key."""
         reply = self.http.as_member.post(path, {'transfer': {'volume_id': volume_id, **fields}},
                                          version=version)
         self.assert_status(202, reply)

@@ -183,8 +183,8 @@ class BootableTest(actions.ActionsTestCase):
             return one().status
         with futures.ThreadPoolExecutor(len(asks)) as threads:
             codes = list(threads.map(ask, asks, timeout=polling.LIMIT))
-        # Of those of today one at most; an action may take over what another one has reserved, and
-        # is answered to repeat (409) where several do.
+        # At most one create of an attachment succeeds. A legacy action may take over the
+        # reservation of another one, or get 409 if several do so at once.
         self.assertLessEqual(codes[::4].count(200), 1)
         self.assertEqual({200, 403}, {200, *codes[::4]})
         self.assertLessEqual({code for code in codes if code >= 400}, {403, 409})

@@ -17,7 +17,7 @@ class ConnectionTestCase(actions.ActionsTestCase):
         return self.act(volume_id, 'os-terminate_connection', {'connector': connector})
 
     def log_in(self, volume_id, connector, info):
-        """The mode that a host gets with its connection; None if it is refused."""
+        """Log a host in with its connection info and return the mode, or None if it is refused."""
         data = info['data']
         return self.http.manager.backend.fake_target.log_in(
             volume_id, connector['initiator'],
@@ -256,7 +256,7 @@ class SharedHostTest(ConnectionTestCase):
         self.attached(self.volume_id, base.OTHER_SERVER, make.connector())
 
     def reservation(self):
-        """What a server of the host has reserved and connected; it has not come yet."""
+        """Reserve and connect a server of the host, and return the attachment id."""
         before = {row.id for row in self.rows(self.volume_id)}
         self.done(self.volume_id, 'os-reserve')
         self.initialize(self.volume_id, self.connector)
@@ -269,7 +269,7 @@ class SharedHostTest(ConnectionTestCase):
         return row
 
     def expected(self, connector=None):
-        """The host's rows after its connection was to end; whether it is still granted."""
+        """Terminate the connection of a host, check its grant, and return its remaining rows."""
         self.assert_status(202, self.terminate(self.volume_id, connector or self.connector))
         rows = [row.id for row in self.rows(self.volume_id) if row.host == self.connector['host']]
         self.assertEqual(bool(rows), self.connector['initiator'] in self.grants(self.volume_id))

@@ -15,7 +15,7 @@ _Own = volume_lifecycle.OwnStatus
 class SettingsTestCase(actions.ActionsTestCase):
 
     def in_status(self, *statuses):
-        """Volumes in a status of their own each."""
+        """Yield a new volume for each status."""
         for status in statuses:
             with self.subTest(status=status):
                 volume_id = self.volume()

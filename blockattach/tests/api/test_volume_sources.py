@@ -37,7 +37,7 @@ class SourceTestCase(base.ApiTestCase):
         return snapshot_id
 
     def each(self, size=2, **fields):
-        """A volume and a snapshot of it, as they are asked for."""
+        """Return the sources of a create request: a volume, and a snapshot of it."""
         volume_id = self.volume(size=size, **fields)
         snapshot_id = self.snapshot(volume_id)
         return {'source_volid': volume_id}, {'snapshot_id': snapshot_id}

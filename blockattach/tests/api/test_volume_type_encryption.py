@@ -11,7 +11,7 @@ REQUIRED = {'provider': 'luks', 'control_location': 'front-end'}
 SHARED = ('<is> True', '<is> true', 'TRUE', 'yes')
 EXCLUSION = 'Multiattach cannot be used with encrypted volumes.'
 STOCK = 'provider'
-"""What cinderclient and Tempest write in the place of the encryption's id."""
+"""Word that cinderclient and Tempest send in place of the encryption's id."""
 
 
 class EncryptionTestCase(base.ApiTestCase):
@@ -34,7 +34,7 @@ class EncryptionTestCase(base.ApiTestCase):
         return reply.body['encryption']
 
     def shown(self):
-        """The encryption of the type, as it is now."""
+        """Return the shown encryption of the volume type."""
         reply = self.admin.get(self.path)
         self.assert_status(200, reply)
         return reply.body
@@ -271,7 +271,7 @@ class VolumeTest(EncryptionTestCase):
             with self.subTest(version=version):
                 shown = self.http.as_member.get(f'/volumes/{volume_id}', version=version)
                 self.assertIs(True, shown.body['volume']['encrypted'])
-                # The storage encrypts: there is no key that a consumer could ask for.
+                # The storage encrypts, so there is no key for a consumer.
                 self.assertNotIn('encryption_key_id', shown.body['volume'])
                 listed = self.http.as_member.get('/volumes/detail', version=version)
                 self.assertEqual({volume_id: True, plain_id: False}, {

@@ -19,7 +19,7 @@ BASE_KEYS = {
 SHOWN_KEYS = {'os-vol-tenant-attr:tenant_id'}
 ADMIN_SHOWN_KEYS = {'os-vol-host-attr:host', 'os-vol-mig-status-attr:migstat',
                     'os-vol-mig-status-attr:name_id'}
-# Version, keys for everybody from there on, keys for administrators.
+# Microversion, keys that it adds for everybody, and keys that it adds for administrators.
 ADDED = (
     ('3.0', set(), {'migration_status'}),
     ('3.12', set(), set()),

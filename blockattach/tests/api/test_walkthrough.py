@@ -18,7 +18,7 @@ OUTSIDE = ('tests', 'testing', 'platform.telemetry', 'platform.failpoints', 'pla
            'platform.rpc', 'storage.rpc', 'platform.admission',
            'platform.http.middleware', 'platform.http.loopback', 'platform.http.queueing',
            'platform.http.auth', 'platform.db.sqlite')
-"""Observation, travel, and the database of tests."""
+"""Modules outside of the page: telemetry, transport, and the database of tests."""
 
 STEPS = (
     ('platform.http.dispatch', 'Dispatcher._match'),
@@ -34,14 +34,14 @@ STEPS = (
     ('storage.db.attachments.attachments', 'move'),
     ('storage.policy.access', 'connection_infos'),
 )
-"""Where each step of the page begins: module and function."""
+"""Module and function with which each step of the page begins."""
 
 MODULES = 32
 STEPS_OF_ONE = 3
 EVERYWHERE = {'platform.db.engine', 'platform.db.statements', 'platform.http.operation',
               'platform.policy.enforcer', 'storage.domain.connection'}
-"""How many modules a request enters, and in how many of the steps it comes to one of them; but for
-the database itself, what is known of the request, and the words for initiators and modes.
+"""Maximum number of modules of a request, and of steps that enter the same module. The latter does
+not apply to ``EVERYWHERE``: the database, the operation, and the words of connections.
 """
 
 
@@ -71,7 +71,7 @@ class Trace:
 
 
 def listed():
-    """The modules that the page names, by step."""
+    """Return the modules that the page names in each step."""
     rows = re.findall(r'^   \* - \d+$(.*?)^(?=   \*|$)', PAGE.read_text(encoding='utf-8'),
                       re.M | re.S)
     return [{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')
@@ -86,7 +86,7 @@ class AttachTest(base.ApiTestCase):
         self.volume_id = self.volume(multiattach=True)
 
     def trace(self):
-        # What is made once, and then kept, is not the way of a request.
+        # The first request also fills caches, so only the second one is traced.
         self.attach()
         with Trace() as trace:
             self.attach()

@@ -20,7 +20,7 @@ ASKED = 'volume 3.71, blockattach 1.5'
 MOVES = ['create', 'connect', 'connected', 'complete']
 MANY = 1500
 LARGE = 10000
-"""Together more than the system keeps for a client that does not read."""
+"""Number and bytes of events that exceed the send buffer of a client that does not read."""
 
 
 class Stream:
@@ -28,8 +28,9 @@ class Stream:
 
     def __init__(self, port, query='', persona=None, last=None, path='/attachments?watch=true',
                  room=None):
-        """
-        :param room: bytes for what it does not read
+        """Start the watch request.
+
+        :param room: size of the receive buffer in bytes, or None for the system's default
         """
         self._connection = http.client.HTTPConnection('127.0.0.1', port, timeout=polling.LIMIT)
         if room is not None:
@@ -45,7 +46,9 @@ class Stream:
         self.last = last
 
     def next(self):
-        """The name and the data of the next event; comments are passed over; None: the end."""
+        """Return the name and the data of the next event, or None at the end. Comments are
+        skipped.
+        """
         found = {}
         while line := self.answer.readline():
             name, _, value = line.decode().rstrip('\n').partition(':')
@@ -57,11 +60,10 @@ class Stream:
         return None
 
     def take(self, number):
-        """So many moves of attachments."""
+        """Return the data of the next events."""
         return [self.next()[1] for _ in range(number)]
 
     def close(self):
-        """Hang up."""
         self.answer.close()
         self._connection.close()
 
@@ -85,7 +87,7 @@ class WatchTestCase(base.ApiTestCase):
         return made
 
     def watch(self, query='', persona=None, last=None, of=None):
-        """A stream that has begun."""
+        """Start a watch stream, and wait until the server is ready."""
         stream = Stream((of or self.server).port, query, persona or self.http.as_member, last)
         self.addCleanup(stream.close)
         self.assertEqual(200, stream.status)
@@ -94,7 +96,7 @@ class WatchTestCase(base.ApiTestCase):
         return stream
 
     def fill(self, reason=None):
-        """Give the only attachment a long history."""
+        """Insert a long history of the only attachment."""
         with self.http.database.writer() as connection:
             [row] = connection.execute(models.attachment_events.select()).mappings()
             connection.execute(models.attachment_events.insert(), [
@@ -271,7 +273,7 @@ class SlowTest(WatchTestCase):
         other = self.watch(f'&volume_id={volume_id}')
         self.fill('x' * LARGE)
         self.reserve(volume_id)
-        # What came before was handed on by then, and nobody was held up.
+        # The events before it were sent by then, and the slow client delayed none of them.
         other.take(1)
         self.assertEqual('ready', slow.next()[0])
         seen = []

@@ -15,7 +15,7 @@ WRITES_BY_GET = {'GET /qos-specs/{id}/associate', 'GET /qos-specs/{id}/disassoci
 class WebPagesTest(base.ApiTestCase):
 
     def act(self, volume_id, action, body, **headers):
-        """An action, as a page would have it sent: no header that a browser would ask for."""
+        """Send an unauthenticated action with exactly these headers, as a web page could."""
         request = webob.Request.blank(
             f'/v3/{self.http.as_admin.project_id}/volumes/{volume_id}/action', method='POST',
             headers=headers)

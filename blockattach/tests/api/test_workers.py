@@ -14,7 +14,7 @@ class CleanupTest(base.ApiTestCase):
         self.volume_id = self.volume()
 
     def leave(self):
-        """The manager dies before it has deleted a volume."""
+        """Request a delete, and stop the manager before it deletes the volume."""
         self.http.hold = True
         self.assert_status(202, self.http.as_member.delete(f'/volumes/{self.volume_id}'))
         self.silence()

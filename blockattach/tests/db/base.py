@@ -1,8 +1,9 @@
 """Base class of tests on a database.
 
-``BLOCKATTACH_TEST_DATABASES`` (for instance ``sqlite,mysql,postgresql``) says on which every test
-runs. Without it: all on SQLite, and on the servers what differs between them: types, order, rows
-that are counted, races, plans, migrations; most of that on one server for each test.
+``BLOCKATTACH_TEST_DATABASES`` (for instance ``sqlite,mysql,postgresql``) names the databases on
+which every test runs. Without it, all tests run on SQLite. Tests of behaviour that differs between
+the databases (types, order, row counts, races, plans, migrations) also run on the servers, most of
+them on one server per test.
 """
 import os
 import random
@@ -17,10 +18,10 @@ from blockattach.tests.fixtures import exhaustive
 
 _CHOSEN = tuple(filter(None, os.environ.get('BLOCKATTACH_TEST_DATABASES', '').split(',')))
 
-# MariaDB renews its list of transactions only when it was not read for 0.1 seconds: polling
-# more often returns for ever what was there first.
+# MariaDB refreshes its list of transactions only if nobody has read it for 0.1 seconds, so faster
+# polling would read the first list for ever.
 BETWEEN_LOOKS = 0.3
-# In this database: other tests wait for locks at the same time.
+# Of this database only, because other tests wait for locks at the same time.
 WAITS = {'mysql': 'SELECT count(*) FROM information_schema.innodb_trx JOIN '
                   'information_schema.processlist ON id = trx_mysql_thread_id '
                   "WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()",
@@ -29,7 +30,7 @@ WAITS = {'mysql': 'SELECT count(*) FROM information_schema.innodb_trx JOIN '
 
 
 class DatabaseTestCase(unittest.TestCase):
-    """Test with a database of its own, of the kind of the class."""
+    """Test case with a database of its own, of the kind of the class."""
 
     KIND = database.SQLITE
     MIGRATED = True
@@ -42,24 +43,25 @@ class DatabaseTestCase(unittest.TestCase):
         self.database = self.fixture.database
 
     def random(self):
-        """Chance that can be had again: from the seed that is printed."""
+        """Return a random generator whose seed is printed, or taken from BLOCKATTACH_TEST_SEED."""
         seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
         print(f'{self.id()}: BLOCKATTACH_TEST_SEED={seed}')
         return random.Random(seed)
 
     def waits_for_a_lock(self, watcher=None):
-        """How many transactions do; for servers.
+        """Return the number of transactions of a server that wait for a lock.
 
-        :param watcher: the one that looks, where connections of the test's own database are
-            counted
+        :param watcher: the database to ask through, if the test counts the connections of its own
+            one
         """
         with (watcher or self.database).reader() as connection:
             return connection.exec_driver_sql(WAITS[self.KIND]).scalar_one()
 
 
 def at_once(*acts):
-    """What each act came to, all begun at the same moment: its result ('done' where it has none),
-    or its error.
+    """Run the functions at the same moment in threads and return their outcomes.
+
+    An outcome is the result ('done' if it is false) or the error of the service.
     """
     barrier, outcomes = threading.Barrier(len(acts)), [None] * len(acts)
 
@@ -79,12 +81,12 @@ def at_once(*acts):
 
 
 def names(outcomes):
-    """Outcomes with each error as the name of its class."""
+    """Return the outcomes with each error replaced by the name of its class."""
     return [type(one).__name__ if isinstance(one, Exception) else one for one in outcomes]
 
 
 def need(kind):
-    """Skip what needs databases of a kind that cannot be had; where CI is true, fail."""
+    """Skip the test if this kind of database is not available, or fail it if CI is true."""
     if _CHOSEN and kind not in _CHOSEN:
         raise unittest.SkipTest(f'{kind} is not among BLOCKATTACH_TEST_DATABASES')
     reason = database.why_missing(kind)
@@ -95,19 +97,19 @@ def need(kind):
 
 
 def on_chosen_databases(case):
-    """Run the class on SQLite, or on the databases that the environment names."""
+    """Run the class on SQLite, or on the databases that the environment variable names."""
     return _on(_CHOSEN or (database.SQLITE,), case)
 
 
 def on_every_database(case):
-    """Run the class on every kind of database, unless the environment names some."""
+    """Run the class on every kind of database, or on those that the environment variable names."""
     return _on(_CHOSEN or database.KINDS, case)
 
 
 def on_sqlite_and_servers_in_turn(case):
-    """Run the class on SQLite, and each of its tests on one of the servers, in turn.
+    """Run the class on SQLite, and each of its tests on one of the servers in turn.
 
-    With ``BLOCKATTACH_TEST_EXHAUSTIVE``, or databases chosen, the same as `on_every_database`.
+    With ``BLOCKATTACH_TEST_EXHAUSTIVE``, or with databases named, this is `on_every_database`.
     """
     if _CHOSEN or exhaustive.wanted():
         return on_every_database(case)
@@ -115,22 +117,22 @@ def on_sqlite_and_servers_in_turn(case):
 
 
 def on_every_server(case):
-    """Run the class on MariaDB and on PostgreSQL; on SQLite it would have nothing to show."""
+    """Run the class on MariaDB and on PostgreSQL, for behaviour that SQLite does not have."""
     _on([kind for kind in _CHOSEN or database.KINDS if kind != database.SQLITE], case)
 
 
 def _on(kinds, case, in_turn=False):
-    """Put one class per kind beside the one that stands in the module."""
+    """Add one class per kind of database to the module of the class."""
     module = sys.modules[case.__module__]
     servers = [kind for kind in kinds if kind != database.SQLITE]
     tests = unittest.TestLoader().getTestCaseNames(case)
-    # Classes of one test each start at different servers, the same ones in every run.
+    # Classes with a single test start at different servers, which are the same in each run.
     first = zlib.crc32(f'{case.__module__}.{case.__name__}'.encode())
     for number, kind in enumerate(servers):
         name = f'{case.__name__}On{kind.capitalize()}'
         members = {'KIND': kind, '__module__': case.__module__}
         if in_turn:
-            # A loader takes no test whose attribute cannot be called.
+            # The test loader skips attributes that cannot be called.
             members |= {test: None for place, test in enumerate(tests, first)
                         if place % len(servers) != number}
         setattr(module, name, type(case)(name, (case,), members))

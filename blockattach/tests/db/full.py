@@ -1,4 +1,4 @@
-"""Database as full as after a year, in which most rows are deleted ones."""
+"""Database as full as after a year, in which most rows are deleted."""
 import datetime
 import uuid
 
@@ -20,12 +20,14 @@ _WORDS = {
 
 
 def name(kind, number):
-    """The same id for the same thing."""
+    """Return the id of a resource, which is the same in each run."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f'{kind}-{number}'))
 
 
 def fill(database):
-    """Write it, and let the database look at what it has. It gets a second key, which opens only.
+    """Fill the database and analyze its tables.
+
+    The database also gets a second sealing key, which sealed a part of the credentials.
     """
     old, new = secrets.new_key(), secrets.new_key()
     database.sealer = secrets.Sealer([new, old])
@@ -58,7 +60,7 @@ def fill(database):
 
 
 def host(number):
-    """``host@backend``"""
+    """Return the ``host@backend`` of a volume."""
     return f'storage-{number % HOSTS}@file'
 
 
@@ -126,7 +128,7 @@ def _snapshots(kind):
 
 
 def _attachments():
-    """Three of each volume: of a third of the volumes, which are live, two are."""
+    """Yield three attachments per volume. Two of the three are live for a third of the volumes."""
     for number in range(VOLUMES * 3):
         gone = number % 3 != 0 or number % 9 == 0
         connecting = not gone and number % 100 == 3

@@ -7,29 +7,30 @@ from blockattach.storage.db.volumes import volumes
 
 
 def accept(database, host, volume_id, generation):
-    """Takes the volume on."""
+    """Claim the work for the volume manager."""
     return work.claim(database, volumes.creation(volume_id, generation, host), host, 60)
 
 
 def refuse(database, host, volume_id, generation):
-    """Says no."""
+    """Refuse the call."""
     raise errors.BackendRefused(reason='refused by the test')
 
 
 def be_silent(database, host, volume_id, generation):
-    """Is not there; the message may still reach it later."""
+    """Fail the call as if the host did not answer. The message may still arrive later."""
     raise errors.ServiceUnreachable(topic=f'volume.{host}', seconds=15)
 
 
 def lose_the_answer(database, host, volume_id, generation):
-    """Takes the volume on, but nobody hears of it."""
+    """Claim the work for the volume manager, and fail the call as if the answer was lost."""
     assert accept(database, host, volume_id, generation)
     raise errors.ServiceUnreachable(topic=f'volume.{host}', seconds=15)
 
 
 class Managers:
-    """Stands for `blockattach.storage.rpc.volume.VolumeClients`. ``asked`` is what reached
-    anyone.
+    """Stand-in for `blockattach.storage.rpc.volume.VolumeClients`.
+
+    ``asked`` has the calls that reached a volume manager.
     """
 
     def __init__(self, database, behaviour=accept, **by_host):
@@ -50,7 +51,7 @@ class Managers:
 
     @property
     def hosts(self):
-        """The hosts that were asked, in order."""
+        """Hosts that were called, in order."""
         return [host for host, _, _ in self.asked]
 
 

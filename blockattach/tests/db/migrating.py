@@ -1,4 +1,4 @@
-"""Tests that the migrations of each database share."""
+"""Tests that are common to the migrations of each database."""
 import fcntl
 import pathlib
 import tempfile
@@ -16,7 +16,7 @@ from blockattach.tests.fixtures import polling
 
 
 class MigrationTestCase(base.DatabaseTestCase):
-    """Migrations ``MIGRATIONS`` of ``MODULE``, which create the tables of ``METADATA``."""
+    """Test case of ``MIGRATIONS`` in ``MODULE``, which create the tables of ``METADATA``."""
 
     MIGRATED = False
     MODULE = None
@@ -132,7 +132,7 @@ class MigrationTestCase(base.DatabaseTestCase):
         self.assertEqual([], self.differences())
 
     def start_upgrade(self, folder, number):
-        """A process that has connected and waits for the others."""
+        """Start a process that connects and waits until the test lets all processes upgrade."""
         process = forks.Fork(
             [upgrading.__name__, self.MODULE.__name__, self.fixture.url, str(folder / 'held')],
             folder / f'said-{number}')

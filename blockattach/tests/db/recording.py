@@ -9,7 +9,7 @@ _EXPLAINED = ('SELECT', 'UPDATE', 'DELETE', 'WITH')
 
 @contextlib.contextmanager
 def listening(database, **listeners):
-    """Let listeners be called, each for the event that is its name, while the context lasts."""
+    """Register listeners by the name of their SQLAlchemy event within the context."""
     found = [(engine, name, listener) for engine in database.engines
              for name, listener in listeners.items()]
     for one in found:
@@ -23,7 +23,7 @@ def listening(database, **listeners):
 
 @contextlib.contextmanager
 def statements(database):
-    """Those that have a plan, each with its values, while the context lasts."""
+    """Yield a list that collects the statements that have a plan, each with its values."""
     sent = []
 
     def remember(connection, cursor, statement, values, context, many):
@@ -36,7 +36,7 @@ def statements(database):
 
 
 def _parts(statement, values):
-    """Those that MariaDB was sent as one, each with its values."""
+    """Return the statements in a compound statement of MariaDB, each with its values."""
     if not statement.startswith(_BLOCK):
         return [(statement, values)]
     found = []

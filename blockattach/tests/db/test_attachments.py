@@ -23,7 +23,7 @@ S = lifecycle.State
 E = lifecycle.Event
 RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
 
-# The volume's status and attach_status while its only attachment is in a state.
+# status and attach_status of a volume whose only attachment is in the state.
 VOLUME_WORDS = {
     S.RESERVED: ('reserved', 'reserved'), S.CONNECTING: ('attaching', 'attaching'),
     S.CONNECTED: ('attaching', 'attaching'), S.ATTACHED: ('in-use', 'attached'),
@@ -84,7 +84,7 @@ class ReserveTest(Case):
             self.assertEqual([wwpn], found.connector['wwpns'])
 
     def test_requested_mode_overrides_connector_mode(self):
-        # asked, in the connector: what it gets
+        # requested mode, mode of the connector, resulting mode
         for asked, said, expected in ((None, None, RW), (None, 'ro', RO), (None, 'rw', RW),
                                       (RO, None, RO), (RO, 'rw', RO), (RW, 'ro', RW)):
             more = {} if said is None else {'mode': said}
@@ -172,7 +172,8 @@ class MoveTest(Case):
             for event in E:
                 with self.subTest(state=state, event=event):
                     row = make.attachment(self.database, state=state)
-                    # What the backend may know of cannot be let go without asking it.
+                    # An attachment that the backend may know cannot be released without the
+                    # backend.
                     known = event is E.RELEASE and row.initiator is not None
                     if event in lifecycle.allowed_events(state) and not known:
                         moved = self.move(row, event)
@@ -253,7 +254,7 @@ class OvertakenTest(Case):
         self.volume = make.volume(self.database, multiattach=True)
 
     def read(self, instance=None):
-        """The snapshot for a new attachment, as it is now."""
+        """Return the current snapshot for a new attachment."""
         return pairs.precondition(self.database, self.volume.id, instance, None)
 
     def reserve_as(self, seen):
@@ -306,7 +307,7 @@ class RefusedTest(Case):
     """Final refusal of the backend, which restores the attachment."""
 
     def undone(self, row, event, **facts):
-        """The row after an event and its refusal; but for the trace that both must leave."""
+        """Return the row after an event and its refusal, without fields that both must change."""
         self.move(row, event, **facts)
         refused = self.move(self.again(row), E.REFUSED)
         self.assertEqual('refused by the test', refused.last_error)

@@ -137,7 +137,7 @@ class ReadersTest(base.DatabaseTestCase):
     def test_reader_connection_blocks_no_ddl(self):
         with self.looking.reader() as connection:
             self.assertIsNotNone(BuiltTest.ONE.first(connection, name=NAME))
-            # Waits for every transaction that has looked at the table.
+            # ALTER TABLE waits for every transaction that has read the table.
             with self.database.writer() as other:
                 other.exec_driver_sql('ALTER TABLE pools ADD COLUMN more INTEGER')
                 other.exec_driver_sql('ALTER TABLE pools DROP COLUMN more')
@@ -186,7 +186,7 @@ class ByItselfTest(base.DatabaseTestCase):
         for _ in range(3):
             with self.assertRaises(oslo_db_exception.DBDuplicateEntry):
                 self.change(self.update(NAME, 5), statements.inserting(_pools, ROW))
-            # Nor is anything left open, on any of the connections.
+            # No connection has an open transaction.
             self.assertEqual({NAME: 1}, self.stored())
             self.assertEqual(1, self.change(self.update(NAME, 1)))
 

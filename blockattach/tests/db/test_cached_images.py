@@ -41,13 +41,15 @@ class Case(base.DatabaseTestCase):
             image_cache.Bounds(**bounds), OWNER, 60)
 
     def cached(self, of=IMAGE, **more):
-        """The id of its volume."""
+        """Cache an image and return the id of its volume."""
         claim = self.begin(of, **more)
         work_ends.finish(self.database, claim)
         return claim.resource_id
 
     def being_made(self, of=IMAGE, size_gb=1):
-        """A new volume of an image, and the claim of its manager."""
+        """Create a volume of an image that is claimed by its manager, and return it with the
+        claim.
+        """
         made = volumes.create(self.database, volumes.Draft(
             make.PROJECT, make.USER, None, None, size_gb, make.volume_type(self.database),
             make.ZONE, {}, progress=volume_images.progress_of(of)), 60)

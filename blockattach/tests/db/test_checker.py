@@ -21,7 +21,7 @@ _volumes = models.volumes
 HOST = make.POOL.partition('#')[0]
 EARLIER = datetime.datetime(2020, 1, 1)
 
-# What is written, and the invariants that it breaks.
+# Statement, and the invariants that it violates.
 BREAKAGES = (
     (_volumes.update().values(status='available'), {'status_is_derived'}),
     (_volumes.update().values(lowest_rank=None), {'status_is_derived'}),
@@ -72,7 +72,7 @@ class CheckerTest(base.DatabaseTestCase):
                 derived.volume_status(self.database, self.volume.id)
                 derived.counts(self.database)
                 remaining = self.found()
-                # The pass over what is overdue goes on with it.
+                # The repair does not touch the row that is overdue.
                 self.assertLessEqual(remaining, {'nothing_is_overdue'})
 
     def test_overdue_work_found_after_grace(self):
@@ -130,5 +130,5 @@ class TargetTest(base.DatabaseTestCase):
         self.assertEqual(['nothing_deleted_is_exported', 'room_is_counted'],
                          [one.invariant for one in looking.lasting()])
         self.assertEqual({HOST: 'exports lost as planned'}, looking.silent)
-        # A target that does not answer costs a time-out each time: it is not asked again.
+        # A target that does not answer costs a timeout per call, so it is not asked again.
         self.assertEqual(asked + 2, self.target.faults.calls['exports'])

@@ -32,7 +32,7 @@ class DatabaseTimeTest(base.DatabaseTestCase):
         before = clocks.Clock().utcnow()
         [now] = self.read(0)
         self.assertIsNone(now.tzinfo)
-        # The servers of the tests run on this machine, or keep time as well as it.
+        # The database servers of the tests run on this machine, or on one with a correct clock.
         self.assertLess(abs(now - before), datetime.timedelta(minutes=5))
 
     def test_time_offset_in_seconds_and_fractions(self):
@@ -64,7 +64,7 @@ class DatabaseTimeTest(base.DatabaseTestCase):
 class DeadlineTest(base.DatabaseTestCase):
 
     def with_wrong_clocks(self):
-        """The database as processes see it whose own clocks are far off."""
+        """Yield the database as seen by processes whose clocks are far off."""
         for year in YEARS:
             yield self.fixture.open(testing_clock.ManualClock(year))
 

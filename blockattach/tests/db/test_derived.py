@@ -20,7 +20,7 @@ BEGINNINGS = {
     'migrate': lambda database, volume_id: moving.migrate(
         database, make.judged(volume_id), THERE, False, 60),
 }
-"""Of work that remembers what nobody else knows, by its verb."""
+"""Progress by verb of work that is the only record of some facts."""
 
 
 @base.on_chosen_databases

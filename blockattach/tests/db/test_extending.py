@@ -26,7 +26,7 @@ ROUNDS = 12
 
 
 def accept(database, host, volume_id, generation):
-    """A manager that takes an extension on."""
+    """Claim the extension as a volume manager does."""
     return work.claim(database, extending.extension(volume_id, generation, OWNER), host, 60)
 
 
@@ -37,14 +37,14 @@ class ExtendingCase(test_placement.PlacementCase):
         make.pool(self.database, total_gb=10)
 
     def extending(self, new_size=3, seconds=60):
-        """A volume that shall be larger."""
+        """Create a volume whose extension has been requested."""
         volume = make.volume(self.database)
         extending.start(self.database, volume, new_size, 'available', seconds,
                         'req-extend')
         return self.now(volume.id)
 
     def claimed(self, volume):
-        """The room that it has claimed, and where."""
+        """Return the pool and the GiB that the volume has claimed."""
         with self.database.reader() as connection:
             row = connection.execute(models.volumes.select().where(
                 models.volumes.c.id == volume.id)).one()
@@ -119,7 +119,7 @@ class PlacedTest(ExtendingCase):
         self.dead_service(HOST)
         self.let_pass(volume.id, 1)
         looking = self.looking(managers.Managers(self.database, accept))
-        # A scheduler that has just begun waits for others to come up.
+        # A scheduler that has just started waits for the heartbeats of the managers.
         self.clock.advance(test_placement.DOWN_AFTER + 1)
         looking.look()
         self.assertEqual(('available', 1, (None, None), 1), self.outcome(volume))
@@ -236,7 +236,7 @@ class RaceTest(base.DatabaseTestCase):
         make.pool(self.database, total_gb=1000)
 
     def at_once(self, *acts):
-        """What each of them came to: its result, or the class of its error."""
+        """Run the functions at once and return the result or the error class of each."""
         return base.names(base.at_once(*acts))
 
     def test_concurrent_extends_and_reserve_exclude_each_other(self):

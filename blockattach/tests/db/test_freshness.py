@@ -21,7 +21,7 @@ SECONDS = polling.LIMIT
 class FreshnessTest(base.DatabaseTestCase):
 
     def end_all(self):
-        """Let the server end every connection to this database but the one that asks."""
+        """Make the server end all other connections to this database."""
         find, end = OTHERS[self.KIND]
         other = sa.create_engine(self.fixture.url, poolclass=sa.NullPool,
                                  isolation_level='AUTOCOMMIT')

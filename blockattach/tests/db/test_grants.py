@@ -135,7 +135,7 @@ class ModeTest(Case):
         self.assertEqual({'iqn.a': RW}, self.wanted())
         self.attach('iqn.b', RO)
         self.assertEqual({'iqn.a': RW, 'iqn.b': RO}, self.wanted())
-        # The writer goes: narrowed as soon as its detach begins.
+        # The grant is narrowed as soon as the detach of the writer begins.
         self.move(writer, E.DISCONNECT)
         self.assertEqual({'iqn.a': RO, 'iqn.b': RO}, self.wanted())
 

@@ -32,7 +32,7 @@ class Case(base.DatabaseTestCase):
                                 facts or attachments.Facts(), **more).new
 
     def whole(self):
-        """An attachment that has come and gone."""
+        """Create an attachment and take it through its lifecycle to the delete."""
         row = self.reserve(caller=CALLER)
         self.move(row, E.CONNECT, attachments.Facts(connector=CONNECTOR, lease_seconds=3600),
                   caller=CALLER)
@@ -43,7 +43,7 @@ class Case(base.DatabaseTestCase):
         return row
 
     def numbered(self):
-        """All that have a position, by it."""
+        """Give each event its position, and return the events in that order."""
         while history.number(self.database):
             pass
         return history.after(self.database, 0)

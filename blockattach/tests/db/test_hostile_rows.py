@@ -27,7 +27,7 @@ class Case(test_importing.Case):
                 for one in self.importer(**choices).survey().refused}
 
     def assert_only_good_taken(self, good):
-        """Valid rows are imported, and no others."""
+        """Check that the import takes the valid volumes and no others."""
         self.importer().run()
         with self.database.reader() as connection:
             self.assertEqual(sorted(good), sorted(connection.execute(
@@ -37,7 +37,7 @@ class Case(test_importing.Case):
 class HostileRowsTest(Case):
 
     def test_every_imported_column_has_hostile_values(self):
-        # A row with an invalid owner has no owner.
+        # A row with an invalid owner has no owner for the import, so the column is not tested.
         read = {table: set(of.columns) - {of.owner} for table, of in cinder_rows.TABLES.items()
                 if table != 'qos_names'}
         old = {'attached_host', 'instance_uuid', 'mountpoint', 'attach_time', 'attach_mode'}

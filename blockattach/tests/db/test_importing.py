@@ -52,7 +52,7 @@ class Case(base.DatabaseTestCase):
         return [(one.code, one.id) for one in self.importer(**choices).survey().refused]
 
     def tables(self):
-        """All that is here."""
+        """Return all rows of the database by table."""
         with self.database.reader() as connection:
             names = sa.inspect(self.database.engine).get_table_names()
             return {name: sorted(map(repr, connection.exec_driver_sql(

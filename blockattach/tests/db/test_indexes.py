@@ -1,7 +1,7 @@
 """Indexes that MariaDB and PostgreSQL use for the queries of the hot paths.
 
-`test_plans` shows that no query needs to read a whole table; here the database is so full that the
-server chooses.
+`test_plans` shows that no query needs to read a whole table. Here the database is so full that the
+server prefers an index by itself.
 """
 import collections
 import unittest
@@ -43,14 +43,14 @@ ROW = full.name('attachment', 3)
 E = lifecycle.Event
 LIMITS = {lifecycle.State.RESERVED: 86400, lifecycle.State.CONNECTED: 86400}
 
-# Tables with so few rows that a server may rather read all of them.
+# Tables with so few rows that a server may prefer to read all of them.
 SMALL = {'leases', 'pools', 'qos_specs', 'quota_classes', 'quotas', 'services', 'volume_types',
          'volume_type_extra_specs', 'volume_type_encryptions'}
 
 ONE_ATTACHMENT = 'pk_attachments'
 ONE_GRANT = ('pk_grants', 'uq_grants_volume_id_alias')
 ONE_VOLUME = 'pk_volumes'
-# Any that begins with the volume: so many rows a volume has.
+# Any index that begins with the volume, because a volume has few attachments.
 OF_VOLUME = ('ix_attachments_volume_id_deleted_initiator', 'ix_attachments_volume_id_rank',
              'ix_attachments_volume_id_previous_initiator', 'uq_attachments_volume_id_slot')
 OF_PROJECT = 'ix_attachments_deleted_project_id_created_at_id'
@@ -60,7 +60,7 @@ IMAGE_METADATA = 'pk_volume_image_metadata'
 ON_HOST = 'ix_volumes_deleted_pool'
 WORK_DUE = ('ix_work_deadline', 'ix_work_host_deadline')
 PAGE = paging.Page(limit=10)
-# What queries call a table that they look at once more.
+# Aliases of tables in queries that read a table more than once.
 ALIASES = {'other': 'attachments', 'others': 'attachments', 'writers': 'attachments',
            'former': 'attachments', 'any_grant': 'grants', 'namesake': 'grants', 'copy': 'volumes'}
 
@@ -93,7 +93,7 @@ def lifecycle_of_a_volume(db):
     volume_queries.get_even_deleted(db, volume.id)
 
 
-# What is done, and by which index each large table is read then; one of several does as well.
+# Name, function, and the allowed indexes for each large table that the function reads.
 QUERIES = {
     'the lifecycle of an attachment': (lifecycle_of_an_attachment, {
         'volumes': ONE_VOLUME, 'grants': ONE_GRANT,
@@ -142,7 +142,7 @@ QUERIES = {
     'counts': (lambda db: attachment_queries.counts(db, [VOLUME]), {'attachments': OF_VOLUME}),
     'overview': (work.overview, {
         'attachments': ('ix_attachments_deadline', 'ix_attachments_deleted_state'),
-        # All of it is under way.
+        # All rows of the table are work in progress, so a server may choose to scan it.
         'work': ('none', *WORK_DUE)}),
     'wanted': (lambda db: grants.wanted(db, [VOLUME]), {
         'grants': ONE_GRANT, 'attachments': OF_VOLUME}),
@@ -216,7 +216,7 @@ class Plans:
         full.fill(cls.database)
 
     def used(self, act):
-        """The indexes by which each large table is read."""
+        """Return the indexes by which each large table is read."""
         with recording.statements(self.database) as sent:
             act(self.database)
         found = collections.defaultdict(set)
@@ -249,10 +249,10 @@ class MariadbTest(Plans, unittest.TestCase):
     KIND = database.MYSQL
 
     def explain(self, connection, statement, values):
-        """Pairs of a table and what it is read by."""
+        """Yield each table with an index that reads it."""
         for row in connection.exec_driver_sql(f'EXPLAIN {statement}', values).mappings():
             table = ALIASES.get(row['table'], row['table'])
-            # A second index may narrow down what the first one finds.
+            # With index_merge, a second index narrows the rows of the first one.
             for index in (row['key'] or 'none').split('|') if table else ():
                 yield table, f'pk_{table}' if index == 'PRIMARY' else index
 
@@ -262,7 +262,7 @@ class PostgresqlTest(Plans, unittest.TestCase):
     KIND = database.POSTGRESQL
 
     def explain(self, connection, statement, values):
-        """Pairs of a table and what it is read by."""
+        """Yield each table with an index that reads it."""
         [row] = connection.exec_driver_sql(f'EXPLAIN (FORMAT JSON) {statement}', values)
         yield from self.walk(row[0][0]['Plan'], None)
 

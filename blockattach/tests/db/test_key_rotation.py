@@ -42,7 +42,7 @@ class Case(base.DatabaseTestCase):
         self.latest = None
 
     def process(self):
-        """Another one, with the same file; the one before gives its connections back."""
+        """Return the database as opened by a new process, and close the previous one."""
         if self.latest is not None:
             self.latest.close()
         made = self.latest = self.fixture.open()
@@ -86,7 +86,7 @@ class RotateTest(Case):
         while True:
             before, [old] = self.passwords(self.database), self.keys()
             after = self.rotate_until(passed)
-            # Whatever there is now, everybody can open everything, and goes on attaching.
+            # At each step, a process can open all credentials and write new ones.
             self.assertEqual(before, self.passwords(self.process()))
             self.join(self.process(), f'iqn.more-{passed}')
             if after is None:
@@ -99,12 +99,16 @@ class RotateTest(Case):
             self.assertNotEqual(old, new)
             self.assertEqual(1, len(key_rotation.counts(self.database)))
             passed += 1
-        # Before and after each of three writes of the file, and after two batches (one is empty).
+        # The points are before and after each of three writes of the file, and after two batches,
+        # of which one is empty.
         self.assertGreaterEqual(passed, 8)
         self.assertGreaterEqual(left, 5)
 
     def rotate_until(self, passed):
-        """Cut it off after so many points; None: it has come to its end."""
+        """Interrupt a rotation after a number of points.
+
+        :returns: the interruption, or None if the rotation has finished before
+        """
         counted = iter(range(passed + 1))
 
         def cut():
@@ -184,14 +188,18 @@ class WritersTest(Case):
         self.assertEqual(1, len(self.passwords(self.process())))
 
     def finish(self, operator):
-        """What it says."""
+        """Finish the rotation and return its result, or its error message."""
         try:
             return key_rotation.finish(operator)
         except errors.ConfigurationError as exc:
             return str(exc)
 
     def wait_until_it_waits(self, finishing):
-        """As the server says; SQLite's writers wait for a lock of their own process."""
+        """Wait until the rotation waits for a lock of the server.
+
+        On SQLite there is nothing to wait for, because writers wait for a lock in their own
+        process.
+        """
         if self.KIND == database.SQLITE:
             return
         polling.until(lambda: finishing.done() or self.waits_for_a_lock(),

@@ -1,8 +1,8 @@
 """Connections lost during COMMIT, after which the outcome of the transaction is determined.
 
-Each verb that could do harm if it were done twice, or called a failure although it was done, is
-cut off before its COMMIT has reached the server, after, and with a COMMIT that arrives only when
-the verb is already looking.
+The connection is lost before the COMMIT reaches the server, after it, and with a COMMIT that
+arrives while the verb already checks the outcome. Tested is each verb that would do harm if it was
+done twice, or if it reported a failure although it was done.
 """
 import uuid
 from concurrent import futures
@@ -45,7 +45,7 @@ SECONDS = polling.LIMIT
 
 
 class Case(base.DatabaseTestCase):
-    """Test with ``database``, a direct connection, and ``broken``, a connection by a proxy."""
+    """Test case with a direct connection ``database`` and a proxied connection ``broken``."""
 
     def setUp(self):
         super().setUp()
@@ -54,7 +54,7 @@ class Case(base.DatabaseTestCase):
         self.broken = self.fixture.open(url=self.proxy.url)
 
     def cut(self, where, act, times=1):
-        """Let the act run, with its COMMIT cut off."""
+        """Run a function whose COMMIT is cut off."""
         before = self.proxy.broken
         self.proxy.arm(where, times)
         try:
@@ -91,7 +91,7 @@ class AttachmentTest(Case):
         found = []
 
         def move_on(connection):
-            """By the time it is looked for, somebody else has used it."""
+            """Release the attachment before the verb checks the outcome."""
             if found:
                 attachments.move(self.database, volume.id, found.pop(), E.RELEASE)
 
@@ -291,7 +291,9 @@ class LateTest(Case):
     """COMMIT still under way, for which the check waits by the lock that it holds."""
 
     def late(self, act):
-        """Run the act; its COMMIT reaches the server when the act waits for what it locked."""
+        """Run a function whose COMMIT reaches the server when the function already waits for its
+        lock.
+        """
         with futures.ThreadPoolExecutor(1) as one:
             answer = one.submit(self.cut, Where.LATE, act)
             polling.until(lambda: answer.done() or self.waits_for_a_lock(),

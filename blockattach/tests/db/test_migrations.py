@@ -17,7 +17,7 @@ from blockattach.tests.fixtures import database
 from blockattach.tests.fixtures import make
 from blockattach.tests.fixtures import next_release
 
-# With the package of the next release.
+# Program that runs with the package of the next release.
 CALLS = """
 import sys
 import sqlalchemy as sa
@@ -85,7 +85,7 @@ class MigrationTest(migrating.MigrationTestCase):
 
 @base.on_sqlite_and_servers_in_turn
 class ComputeMigrationTest(migrating.MigrationTestCase):
-    """Migrations of the database of servers of a consumer."""
+    """Migrations of the compute database."""
 
     MODULE = compute_models
     METADATA = compute_models.metadata
@@ -112,7 +112,7 @@ class NextReleaseTestCase(base.DatabaseTestCase):
         self.code = next_release.make(folder)
 
     def done(self, *calls):
-        """What functions of the next release print, called one after the other."""
+        """Run functions of the next release in their order and return the words they print."""
         ran = next_release.run(self.code, '-c', CALLS, self.fixture.url, *calls)
         self.assertEqual(0, ran.returncode, ran.stderr)
         return ran.stdout.split()
@@ -130,7 +130,7 @@ class NextReleaseTest(NextReleaseTestCase):
         before = make.volume(self.database)
         self.assertEqual(['1001'], self.done('expand', 'version'))
         self.assertEqual(before, volume_queries.get(self.database, before.id))
-        # A process of this release that runs on goes on.
+        # A process of this release still works.
         make.volume(self.database)
         self.assertEqual(['2'], self.done('remaining'))
         self.assertRaises(errors.ConfigurationError, schema.check, self.database.engine)

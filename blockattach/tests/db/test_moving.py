@@ -24,7 +24,7 @@ ROUNDS = 12
 
 
 def accept(database, volume_id, verb, generation):
-    """A manager that takes it on; its claim."""
+    """Claim the work as a volume manager does, and return the claim or None."""
     held = moving.act(volume_id, verb, generation, OWNER)
     return held if work.claim(database, held, HOST, 60) else None
 
@@ -39,7 +39,7 @@ class MovingCase(base.DatabaseTestCase):
                                         {'multiattach': '<is> True'})
 
     def begin(self, verb='migrate', **fields):
-        """A volume that shall move, and its generation."""
+        """Start the move of a new volume, and return the volume with its generation."""
         volume = make.volume(self.database, **fields)
         return volume, self.start(verb, volume)
 
@@ -53,7 +53,9 @@ class MovingCase(base.DatabaseTestCase):
         return moving.claim(self.database, volume.id, generation, THERE, 'uuid-there')
 
     def outcome(self, volume):
-        """What it is, where, to where, and what both pools have given away."""
+        """Return status, pool, claimed pool and multiattach of a volume, and the GiB of both
+        pools.
+        """
         now = volume_queries.get(self.database, volume.id)
         return (now.own_status, now.pool, claims.pool_of(self.database, volume.id),
                 now.multiattach, *(pools.get(self.database, name, 60).allocated_gb

@@ -15,13 +15,13 @@ OLDER = ['0.8', '0.9']
 
 
 def without_name(database):
-    """How many volumes have none."""
+    """Return the number of volumes without a name."""
     with database.reader() as connection:
         return len(connection.execute(_volumes.select().where(_UNNAMED)).all())
 
 
 def give_names(database, most):
-    """Give a batch of them one."""
+    """Name a batch of the volumes without a name."""
     with database.writer() as connection:
         ids = connection.scalars(sa.select(_volumes.c.id).where(_UNNAMED).limit(most)).all()
         connection.execute(_volumes.update().where(_volumes.c.id.in_(ids)).values(name='x'))
@@ -81,7 +81,7 @@ class OlderServicesTest(base.DatabaseTestCase):
         self.assertIn(f'{binaries.VOLUME} on h0@b (release 0.8), '
                       f'{binaries.VOLUME} on h1@b (release 0.9)', found)
         self.assertNotIn('h2@b', found)
-        # One that is upgraded, and one that has been silent for long.
+        # The first service is upgraded, and the second one has been down for long.
         services.register(self.database, binaries.VOLUME, 'h0@b', 'nova', 'instance', '1.0')
         with self.database.writer() as connection:
             connection.execute(sa.text("UPDATE services SET reported_at = '2020-01-01' "

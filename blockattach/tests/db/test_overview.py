@@ -38,7 +38,7 @@ class OverviewTest(base.DatabaseTestCase):
         manual.advance(30)
         make.attachment(later, volume, S.CONNECTING)
         manual.advance(10)
-        # One that only waits for its consumer may be of any age.
+        # An attachment that waits for its consumer is not reported, whatever its age.
         self.assertEqual({'connecting': 40}, work.overview(later).oldest)
 
     def test_overview_shows_age_of_row_created_connecting(self):

@@ -54,7 +54,7 @@ class PlacementCase(base.DatabaseTestCase):
         scheduler.place(CALLER, placing_facts.request(self.database, volume_id))
 
     def dead_service(self, host):
-        """A volume service that was there and sends no heartbeat."""
+        """Register a volume service whose last heartbeat is too old."""
         services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
         with self.database.writer() as connection:
             connection.execute(models.services.update()
@@ -72,14 +72,14 @@ class PlacementCase(base.DatabaseTestCase):
                 for pool in pools.list_all(self.database, DOWN_AFTER)}
 
     def let_pass(self, volume_id, seconds):
-        """The deadline of a volume was so many seconds ago."""
+        """Set the deadline of the work on a volume to a number of seconds ago."""
         table = models.work
         with self.database.writer() as connection:
             connection.execute(table.update().where(table.c.resource_id == volume_id)
                                .values(deadline=clock.now(-seconds)))
 
     def work(self, volume_id):
-        """Who makes a volume, and the pools that could not."""
+        """Return the owner of the work on a volume and the pools that were tried, or None."""
         found = work.of_resource(self.database, 'volume', volume_id)
         return found and (found.owner, found.progress.get('tried', []))
 
@@ -92,7 +92,7 @@ class PlacementCase(base.DatabaseTestCase):
 class HandOverTest(PlacementCase):
     def setUp(self):
         super().setUp()
-        # Most room first: one, two, three, four.
+        # The pools have less free space in this order.
         self.names = [make.pool(self.database, f'{host}@b#p', 100 - number)
                       for number, host in enumerate(('one', 'two', 'three', 'four'))]
 
@@ -322,7 +322,7 @@ class RaceTest(PlacementCase):
         self.assertEqual('creating', self.now(asked.id).status)
 
     def test_concurrent_waiting_checks_place_volume_once(self):
-        # Just enough room: if the placed volume were taken for a waiting one it would end in
+        # There is just enough space. A placed volume that was taken for a waiting one would end in
         # error.
         make.pool(self.database, 'one@b#p', 3)
         lost = [self.volume() for _ in range(3)]
@@ -367,7 +367,8 @@ class WaitingTest(PlacementCase):
         self.assertEqual('one@b#p', self.now(orphan.id).pool)
 
     def test_volume_placed_by_other_scheduler_left_alone(self):
-        # No room is left by then: taken for a waiting one, it would end in error.
+        # No space is left by then. A placed volume that was taken for a waiting one would end in
+        # error.
         make.pool(self.database, 'one@b#p', 1)
         make.pool(self.database, 'two@b#p', 1)
         lost = [self.volume(), self.volume()]
@@ -388,7 +389,8 @@ class WaitingTest(PlacementCase):
     def test_volume_of_dead_manager_placed_again(self):
         for host in ('one@b', 'two@b'):
             services.register(self.database, binaries.VOLUME, host, 'nova', 'x')
-        # One was claimed when the scheduler died, one was being made when the manager died.
+        # The scheduler died after it claimed the first volume, and the manager died while it
+        # created the second one.
         claimed, owned = self.volume(), self.volume()
         for one in (claimed, owned):
             volumes.claim(self.database, one.id, one.generation, 'one@b#p', None)
@@ -397,7 +399,7 @@ class WaitingTest(PlacementCase):
         self.let_pass(claimed.id, 1)
         self.let_pass(owned.id, 1)
         self.look()
-        # The one that nobody had heard of was handed over again.
+        # The volume that no manager has received is sent again.
         self.assertEqual([claimed.id], [volume_id for _, volume_id, _ in self.clients.asked])
         self.dead_service('one@b')
         self.let_pass(claimed.id, 1)

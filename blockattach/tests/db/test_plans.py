@@ -37,14 +37,14 @@ class PlanTest(base.DatabaseTestCase):
                                    with_connector=make.connector('iqn.a', 'compute-1'))
 
     def explain(self, statement, values):
-        """Lines of the plan, and whether it goes through a whole table."""
+        """Return the lines of the plan, and True if it scans a whole table."""
         with self.database.engine.connect() as connection:
             if self.KIND == database.SQLITE:
                 lines = [row.detail for row in connection.exec_driver_sql(
                     f'EXPLAIN QUERY PLAN {statement}', values)]
                 return lines, any(line.startswith('SCAN') for line in lines)
             if self.KIND == database.POSTGRESQL:
-                # In a table of three rows it would always prefer to read all.
+                # PostgreSQL would always prefer to scan a table of few rows.
                 connection.exec_driver_sql('SET enable_seqscan = off')
                 lines = [row[0] for row in connection.exec_driver_sql(
                     f'EXPLAIN {statement}', values)]
@@ -52,11 +52,14 @@ class PlanTest(base.DatabaseTestCase):
             found = connection.exec_driver_sql(f'EXPLAIN {statement}', values).mappings().all()
             return found, any(
                 row['table'] and row['possible_keys'] is None
-                # In the order of the key, and no further than asked for.
+                # Reading in the order of the primary key is no scan if LIMIT ends it early.
                 and not (row['key'] == 'PRIMARY' and ' LIMIT ' in statement) for row in found)
 
     def check(self, acts, small=None):
-        """:param small: what is asked of tables that begin so does not count"""
+        """Check that the plan of each statement uses an index.
+
+        :param small: prefix of tables that may be scanned
+        """
         for name, act in acts.items():
             with recording.statements(self.database) as sent:
                 act()
@@ -113,11 +116,11 @@ class PlanTest(base.DatabaseTestCase):
             'positions': lambda: history.positions(self.database),
             'after': lambda: history.after(self.database, 1)})
         if self.KIND != database.SQLITE:
-            # Which would call the way along the key a scan.
+            # SQLite reports the walk along the primary key as a scan.
             self.check({'purge': lambda: history.purge(self.database)})
 
     def test_overview_uses_indexes(self):
-        # All work that there is, and no more, is under way.
+        # All rows of the table are work in progress, so the overview reads all of them.
         self.check({'overview': lambda: work.overview(self.database)}, small='work')
 
     def test_volume_queries_use_indexes(self):

@@ -37,7 +37,7 @@ class PoolCase(base.DatabaseTestCase):
         return [one.name for one in pools.list_all(self.db, DOWN_AFTER)]
 
     def place(self, name, size_gb):
-        """A volume that has claimed room on a pool."""
+        """Create a volume that has claimed space in a pool, and return its id and generation."""
         made = make.volume(self.db, size_gb=size_gb,
                            own_status=volume_lifecycle.OwnStatus.CREATING)
         generation = volumes.claim(self.db, made.id, made.generation, name, None)
@@ -167,7 +167,7 @@ class UpTest(PoolCase):
         members = ('one@b', 'two@b')
         for host in members:
             services.register(self.db, binaries.VOLUME, host, 'nova', 'x', cluster='h@b')
-        # Before it was a cluster, a service of that name kept it alone.
+        # The service had the name of the cluster before it became a member.
         services.register(self.db, binaries.VOLUME, 'h@b', 'nova', 'x')
         self.age(models.services, DOWN_AFTER + 1)
         self.assertEqual([('h@b#p', False)],

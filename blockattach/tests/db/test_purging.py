@@ -47,12 +47,12 @@ class PurgeTest(base.DatabaseTestCase):
                 table)).scalar_one() for name, table in TABLES.items()}
 
     def more(self):
-        """What there is beyond what there was at first."""
+        """Return the number of additional rows per table since the start of the test."""
         now = self.rows()
         return {name: now[name] - self.kept[name] for name in now if now[name] != self.kept[name]}
 
     def gone_volume(self, **more):
-        """History of a volume that was attached."""
+        """Create a volume, attach and detach it, delete it, and return it."""
         volume = make.volume(self.db, metadata={'key': 'value'}, **more)
         row = make.attachment(self.db, volume)
         for event in (lifecycle.Event.DISCONNECT, lifecycle.Event.DISCONNECTED):
@@ -111,7 +111,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.later(20)
         self.gone_volume(kind=kind)
         volume_types.delete(self.db, kind.id)
-        # A type that is older than a volume of it, by a mistake in the row.
+        # A wrong timestamp makes the type look older than a volume that uses it.
         with self.db.writer() as connection:
             connection.execute(TABLES['volume_types'].update().where(
                 TABLES['volume_types'].c.id == kind.id).values(
@@ -133,7 +133,7 @@ class PurgeTest(base.DatabaseTestCase):
         self.assertEqual([('volumes', 2)], self.purge(most=2))
 
     def history(self, number, every=1):
-        """So many attachments of a live volume; each ``every``-th one has ended."""
+        """Insert attachments of a live volume, of which every ``every``-th has ended."""
         volume = make.volume(self.db, multiattach=True)
         template = make.attachment(self.db, volume, lifecycle.State.RESERVED)
         make.move(self.db, template, lifecycle.Event.RELEASE)
@@ -164,7 +164,8 @@ class PurgeTest(base.DatabaseTestCase):
         with recording.listening(self.db, before_cursor_execute=count):
             [(_, number)] = self.purge()
         self.assertEqual(parts * purging.PART // 300 + 1, number)
-        # Where the part ends, and which of its rows may go; one transaction for those that do.
+        # One query finds the end of the part, and one the rows to purge. One transaction deletes
+        # them.
         self.assertEqual({'SELECT': 2 * (parts + 1), 'DELETE': parts + 1}, sent)
         self.assertEqual([], self.purge())
 
@@ -229,7 +230,7 @@ class BesideTest(base.DatabaseTestCase):
         operator = self.fixture.open(Dated(manual))
 
         def live(number):
-            """On the volume that has the history, and on volumes that come and go."""
+            """Attach and detach, on the volume with the history and on short-lived volumes."""
             mine = self.fixture.open()
             for count in range(self.LIVE):
                 wish = attachments.Wish(volume.id, make.PROJECT, str(number), None,

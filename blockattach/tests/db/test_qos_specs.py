@@ -62,7 +62,7 @@ class LifecycleTest(base.DatabaseTestCase):
 
     @contextlib.contextmanager
     def statements(self):
-        """The statements that are sent inside."""
+        """Yield a list that collects the statements sent within the context."""
         sent = []
 
         def remember(connection, cursor, statement, values, context, many):

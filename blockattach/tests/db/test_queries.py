@@ -29,7 +29,7 @@ class Case(base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         self.clock = clock.ManualClock()
-        # Rows of one moment unless the test lets time pass.
+        # All rows have the same timestamp unless a test advances the clock.
         self.database = self.fixture.open(self.clock)
 
     def volumes(self, filters=EVERY, **page):
@@ -83,7 +83,10 @@ class PagingTest(Case):
                      for name, size in zip(self.NAMES, itertools.cycle((1, 2)), strict=False)]
 
     def ordered(self, direction, *names):
-        """The same by Python: NULL lowest, the id breaks ties in the last key's direction."""
+        """Return the ids of the volumes as sorted by Python.
+
+        NULL is lowest. The id breaks ties in the direction of the last key.
+        """
         def key(volume):
             values = [getattr(volume, name) for name in (*names, 'id')]
             return [(value is not None, value) if value is not None else (False, '')
@@ -92,7 +95,7 @@ class PagingTest(Case):
                 sorted(self.made, key=key, reverse=direction == DESC)]
 
     def walked(self, limit, **page):
-        """All ids by way of pages, each asked for with the last of the page before."""
+        """Return the ids of all pages. Each page begins after the last id of the previous one."""
         found, marker = [], None
         while True:
             part = [volume.id for volume in self.volumes(limit=limit, marker=marker, **page)]

@@ -34,7 +34,7 @@ class Case(base.DatabaseTestCase):
         self.database.quota = dataclasses.replace(quota_conf.NONE, **values)
 
     def at_once(self, number, act):
-        """How many of so many threads were not refused."""
+        """Run a function in a number of threads and return how many were not refused."""
         start, outcomes = threading.Barrier(number), []
 
         def run(mine):
@@ -307,7 +307,7 @@ class CountTest(Case):
         self.assertRaises(errors.VolumeSizeExceedsLimit, self.check,
                           domain.growth(made.volume_type_id, 6, 1))
         with self.database.writer() as connection:
-            # Where it moves to, it takes no more of its project.
+            # Space that is claimed for a move to another pool does not count against the quota.
             connection.execute(models.volumes.update().values(claimed_pool='other@pool#x'))
         self.assertEqual((2, 0), self.used()['gigabytes'])
 

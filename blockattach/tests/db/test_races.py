@@ -31,11 +31,11 @@ class Case(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        # As several processes have them: connections and locks of their own.
+        # Each process has its own connections and its own locks.
         self.databases = [self.database, *(self.fixture.open() for _ in range(PROCESSES - 1))]
 
     def at_once(self, acts):
-        """Run all acts together; each one's answer, or the error that it raised."""
+        """Run the functions at once and return the result or the error of each."""
         barrier = threading.Barrier(len(acts))
 
         def run(number):
@@ -54,7 +54,7 @@ class Case(base.DatabaseTestCase):
         return lambda database: attachments.reserve(database, wish, 60)
 
     def split(self, answers):
-        """Successes, and the classes of the failures."""
+        """Return the results of the successes and the classes of the errors."""
         return ([answer for answer in answers if not isinstance(answer, Exception)],
                 [type(answer) for answer in answers if isinstance(answer, Exception)])
 
@@ -123,7 +123,10 @@ class BootableRaceTest(Case):
             connection.execute(models.volumes.update().values(bootable=True))
 
     def reserve_as(self, number, forbidden_by):
-        """Each way to make a record: with a connector or without, os-reserve, os-attach."""
+        """Return a reservation in one of four forms.
+
+        The forms are an attachment without and with a connector, os-reserve, and os-attach.
+        """
         way = ({}, {'connector': make.connector()}, {'legacy_reservation': True},
                {'attached': attachments.Attached(str(uuid.uuid4()), None, '/dev/vdb',
                                                  connection.AccessMode.RW)})[number % 4]
@@ -145,7 +148,7 @@ class BootableRaceTest(Case):
             self.reserve_as(number // 2, 'a:rule' if number % 2 else None)
             for number in range(THREADS)]))
         self.assertEqual({errors.NotAuthorized}, set(refused))
-        # Of those without the right, at most the very first of all succeeded.
+        # At most one request without the right succeeded, as the very first.
         self.assertIn(len(refused), (THREADS // 2, THREADS // 2 - 1))
         self.assertEqual(len(made), len(self.rows()))
 

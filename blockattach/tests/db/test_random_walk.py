@@ -24,7 +24,7 @@ _pools = models.pools
 
 
 class Invariants(base.DatabaseTestCase):
-    """Invariants after every step, read with the test's own queries."""
+    """Checks of invariants after every step, which use queries of their own."""
 
     def rows(self, query):
         with self.database.reader() as reader:
@@ -105,7 +105,7 @@ class AttachmentWalkTest(Invariants):
         event = chance.choice(lifecycle.allowed_events(row.state) if chance.random() < 0.9
                               else tuple(lifecycle.Event))
         if event is lifecycle.Event.RELEASE and row.initiator is not None:
-            # The backend knows of it: control never releases such a row.
+            # The API never releases an attachment that the backend may know.
             event = lifecycle.Event.DISCONNECT
         return make.move(self.database, row, event, with_connector=self._connector(chance))
 
@@ -132,7 +132,7 @@ class VolumeWalkTest(Invariants):
         self.assertLess(late, VOLUME_STEPS * 0.9, 'the walk hardly went anywhere')
 
     def _step(self, chance, volume_id, name):
-        """One verb, also a wrong or late one; 1 if it was refused."""
+        """Run a random verb, sometimes an invalid or stale one. Return 1 if it was refused."""
         [row] = self.rows(_volumes.select().where(_volumes.c.id == volume_id))
         generation = row.generation - (chance.random() < 0.1)
         act = chance.choice((

@@ -65,7 +65,7 @@ class RotationTest(Case):
         other.sealer = secrets.Sealer([self.old, self.new])
 
         def live():
-            """Of a process that has not noticed yet which key seals."""
+            """Attach and detach in a process that has not read the new key yet."""
             for number, row in enumerate(rows):
                 make.move(other, row, lifecycle.Event.DISCONNECT)
                 make.move(other, row, lifecycle.Event.DISCONNECTED)

@@ -33,7 +33,7 @@ class ServerLeasesTest(base.DatabaseTestCase):
         return records.Act('', '', verb, {}, CALLER, lifecycle.VERBS[verb].finishes)
 
     def build(self, rows, lease_seconds):
-        """An act of a new server."""
+        """Create a server and return the act that builds it."""
         server = records.Server(
             str(uuid.uuid4()), 'project', 'user', 'web', FLAVOR, '', None,
             lifecycle.VmState.BUILDING, 'spawning', PAST, PAST)

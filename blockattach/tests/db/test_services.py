@@ -33,7 +33,7 @@ class ServiceCase(base.DatabaseTestCase):
         return services.register(database or self.db, binary, host, zone, process_instance)
 
     def silence(self, registered, seconds):
-        """Let the last heartbeat be so many seconds old."""
+        """Set the time of the last heartbeat to a number of seconds ago."""
         with self.db.writer() as connection:
             connection.execute(models.services.update()
                                .where(models.services.c.id == registered.id)
@@ -61,7 +61,7 @@ class RegisterTest(ServiceCase):
 class RegisterRaceTest(ServiceCase):
 
     def registered(self, hosts):
-        """The ids of services that all begin at once."""
+        """Register services at once and return their ids."""
         start = threading.Barrier(len(hosts))
 
         def register(host):

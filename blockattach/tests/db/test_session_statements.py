@@ -99,7 +99,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
             before = counted(connection)
             statements.update(connection, _pools, {'name': NAME}, {'allocated_gb': 5})
             self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
-            # The one that failed.
+            # The EXECUTE of the missing statement has failed, but it is counted.
             self.assertEqual((before[0], before[1] + 1), counted(connection))
         with self.database.reader() as connection:
             self.assertEqual(5, ONE.first(connection, name=NAME).allocated_gb)
@@ -117,7 +117,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
 
 
 def counted(connection):
-    """How often this connection has prepared, and called what is prepared."""
+    """Return how many statements this connection has prepared and executed."""
     return tuple(int(connection.exec_driver_sql(
         f"SHOW SESSION STATUS LIKE '{name}'").one()[1])
         for name in ('Com_prepare_sql', 'Com_execute_sql'))

@@ -26,7 +26,7 @@ class SlotTest(base.DatabaseTestCase):
                 'rank': 4, 'slot': slot, 'generation': 1, 'created_at': self.first.created_at}
 
     def insert(self, name, slot):
-        """Whether a writer that never asked for the lock gets in."""
+        """Insert a row without the lock of the volume. Return True if the database accepts it."""
         try:
             with self.fixture.open().writer() as connection:
                 connection.execute(_rows.insert().values(**self.row(name, slot)))

@@ -23,12 +23,12 @@ WITH_SNAPSHOTS = volumes.WithSnapshots(True)
 class SnapshotCase(base.DatabaseTestCase):
 
     def ask(self, volume, **more):
-        """A snapshot that nobody has made yet."""
+        """Create the row of a snapshot that the backend has not created yet."""
         return snapshots.create(self.database, snapshots.Draft(
             volume, make.PROJECT, make.USER, None, None, {'k': 'v'}, **more), 60)
 
     def made(self, volume):
-        """A snapshot that is available."""
+        """Return a new snapshot that is available."""
         found = self.ask(volume)
         work_ends.finish(self.database, snapshots.creation(found.id, found.generation))
         return snapshot_queries.get(self.database, found.id)
@@ -38,7 +38,7 @@ class SnapshotCase(base.DatabaseTestCase):
         return 'gone' if found is None else found.status
 
     def delete(self, snapshot):
-        """Begin to delete it; returns the claim."""
+        """Start the delete of a snapshot and return its claim."""
         deleting = snapshots.start_delete(self.database, snapshot, 60)
         return snapshots.deletion(deleting.id, deleting.generation)
 
@@ -47,7 +47,7 @@ class SnapshotCase(base.DatabaseTestCase):
 class RaceTest(SnapshotCase):
 
     def at_once(self, *acts):
-        """What each of them came to: 'done', or the class of its error."""
+        """Run the functions at once and return 'done' or the error class of each."""
         return [one if isinstance(one, str) else 'done' for one in base.names(
             base.at_once(*acts))]
 

@@ -167,7 +167,7 @@ class RaceTest(Case):
                 lambda source=source: self.create(source, database=other),
                 lambda: volumes.start_delete(other, self.origin, 60))
             refused = [one for one in made if isinstance(one, errors.InvalidVolume)]
-            # Both or neither: nothing else ends a copy.
+            # If the delete comes first, both copies are refused. Otherwise both are accepted.
             self.assertEqual(0 if isinstance(deleting, errors.InvalidVolume) else 2,
                              len(refused), (made, deleting))
 

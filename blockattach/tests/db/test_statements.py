@@ -1,9 +1,9 @@
 """Statements that each request executes, and messages that it sends over the bus.
 
-Counted are SELECT, INSERT, UPDATE and DELETE; where a transaction begins and ends is none. What
-MariaDB and PostgreSQL are sent as one (BEGIN NOT ATOMIC, WITH) is one, by all that it does. The
-tables below are literal: a statement more, or less, or another one, is red.
-doc/source/contributor/statements.rst explains them.
+Counted are SELECT, INSERT, UPDATE and DELETE, but not the begin and the end of transactions. A
+compound statement (BEGIN NOT ATOMIC on MariaDB, WITH on PostgreSQL) counts as one, and lists all
+of its changes. The tables below are literal, so a test fails with each additional, missing or
+different statement. doc/source/contributor/statements.rst explains them.
 """
 import contextlib
 import re
@@ -19,10 +19,10 @@ from blockattach.tests.fixtures import make
 COUNTED = ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'WITH', 'BEGIN NOT ATOMIC')
 CHANGES = re.compile(r'\b(UPDATE|INSERT INTO|DELETE FROM) (\w+)(, \w+)?')
 BOTH = 'UPDATE volumes, UPDATE attachments'
-"""One statement on the servers; SQLite has none like it, and is in this process: two there."""
+"""Statement that is compound on the servers. SQLite needs two."""
 
 EVENT = 'INSERT attachment_events'
-"""Of each move: what happened, for as long as it is kept."""
+"""Insert of the history event that belongs to each move."""
 
 CONNECT = [
     ('SELECT volumes', 'manager: the volume, the rows of the initiator and its credential'),
@@ -35,7 +35,7 @@ DELETE = [
     ('SELECT volumes', 'manager: the volume and the rows of the initiator'),
 ]
 
-# By the request: the messages on the bus, and each statement with its reason, in their order.
+# The messages of each request, and its statements with their reasons, in their order.
 REQUESTS = {
     'create': (['volume connect'], [
         ('SELECT volumes', 'the volume and its attachments: visible, allowed, admitted'),
@@ -145,7 +145,7 @@ REQUESTS = {
 
 
 def shape(statement):
-    """The verb and the table that it is about."""
+    """Return the verb and the table of each part of a statement."""
     words = statement.split()
     if words[0] == 'SELECT':
         return f'SELECT {table(words)}'
@@ -154,7 +154,7 @@ def shape(statement):
 
 
 def table(words):
-    """What a query is from: the first FROM outside of parentheses."""
+    """Return the table after the first FROM outside of parentheses."""
     depth = 0
     for number, word in enumerate(words):
         if depth == 0 and word == 'FROM':
@@ -174,7 +174,7 @@ class Case(base.DatabaseTestCase):
 
     @contextlib.contextmanager
     def statements(self):
-        """What is sent to the database inside."""
+        """Yield a list that collects the shapes of the counted statements within the context."""
         sent = []
 
         def remember(connection, cursor, statement, values, context, many):
@@ -186,7 +186,7 @@ class Case(base.DatabaseTestCase):
             yield sent
 
     def watched(self, act):
-        """The answer of a request that goes well, its messages, and its statements."""
+        """Run a request, and return its response, its messages and its statements."""
         del self.http.managers.sent[:]
         with self.statements() as sent:
             reply = act()
@@ -194,7 +194,7 @@ class Case(base.DatabaseTestCase):
         return reply.body, list(self.http.managers.sent), sent
 
     def expect(self, name, act):
-        """Hold a request against its row; returns the answer."""
+        """Compare a request with its row of the table and return its response."""
         body, messages, sent = self.watched(act)
         wanted_messages, wanted = REQUESTS[name]
         with self.subTest(name):
@@ -203,7 +203,10 @@ class Case(base.DatabaseTestCase):
         return body
 
     def written(self, statements):
-        """The same as this database needs them."""
+        """Return the statements as the database of the test gets them.
+
+        SQLite has no compound statements.
+        """
         if self.KIND != database.SQLITE:
             return statements
         return [one for statement in statements for one in statement.split(', ')]
@@ -291,7 +294,7 @@ class StatementsTest(Case):
         def create():
             return self.api.post('/volumes', {'volume': {'size': 1}})
 
-        # The first one reads the pools, which are looked at from time to time only.
+        # The first request reads the pools, which are cached for a while.
         create()
         volume_id = self.expect('create a volume', create)['volume']['id']
         self.assertEqual('available', self.api.get(f'/volumes/{volume_id}').body[
@@ -309,7 +312,7 @@ class FlatTest(Case):
     _COUNTERS = "SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler_read%%'"
 
     def crowd(self, volume_id):
-        """Let others be attached to the volume, and have been."""
+        """Insert live and deleted attachments of the volume with their grants."""
         now = self.database.clock.utcnow()
         sealed = self.database.sealer.sealed('x')
         rows = [{'id': str(uuid.uuid4()), 'volume_id': volume_id, 'project_id': http.PROJECT,
@@ -329,7 +332,9 @@ class FlatTest(Case):
                 lowest_rank=1, status='in-use', attach_status='attached'))
 
     def looked_at(self, act):
-        """The answer, and how many rows the server has looked at for it."""
+        """Return the response of a request, and the number of rows that the server has read for
+        it.
+        """
         counted, before_it = [0], {}
 
         def read(cursor):
@@ -341,7 +346,7 @@ class FlatTest(Case):
 
         def before(connection, cursor, statement, values, context, many):
             first = read(cursor)
-            # What a look at the counters itself counts.
+            # Reading the counters increases them, too.
             before_it[cursor.connection] = 2 * read(cursor) - first
 
         def after(connection, cursor, statement, values, context, many):
@@ -354,7 +359,7 @@ class FlatTest(Case):
         return reply.body, counted[0]
 
     def lifecycle(self, volume_id):
-        """How many rows are read in the lifecycle of one more."""
+        """Return the rows read by each request in the lifecycle of one more attachment."""
         found = {}
         made, found['create'] = self.looked_at(lambda: self.create(volume_id, make.connector()))
         made = made['attachment']['id']
@@ -381,7 +386,7 @@ class GoalsTest(base.unittest.TestCase):
     MOST = {'create': 4, 'complete': 2, 'delete': 4, 'update': 4, 'reserve': 2, 'show volume': 2,
             'show attachment': 2, 'create a volume': 15, 'delete a volume': 15}
     LIST = 3
-    # A marker is looked up, and all that match are counted.
+    # The marker is looked up, and all matching rows are counted.
     MORE = {'list volumes after a marker': 1, 'list volumes with a count': 1}
 
     CYCLES = {('create', 'complete', 'delete'): 10,

@@ -13,7 +13,7 @@ from blockattach.tests.fixtures import make
 
 @storage_db.retried
 def unlucky(database, times):
-    """Thrown out so many times, then done."""
+    """Fail with a deadlock while ``times`` has elements, and return 'done' then."""
     with database.writer():
         if times:
             times.pop()

@@ -20,7 +20,7 @@ from blockattach.tests.fixtures import polling
 
 SECONDS = polling.LIMIT
 WEIGHT = 200
-"""Rows, more than a verb writes: of two that hinder each other the lighter one is thrown out."""
+"""Number of rows above that of any verb, since a deadlock aborts the smaller transaction."""
 
 
 class Case(base.DatabaseTestCase):
@@ -31,17 +31,17 @@ class Case(base.DatabaseTestCase):
         self.thrown_out = []
 
     def wait_until_it_waits(self, running):
-        """Until the verb waits for a lock; ended before that, it fails the test."""
+        """Wait until the verb waits for a lock. Fail if it ends before that."""
         watcher = self.fixture.open()
         polling.until(lambda: running.done() or self.waits_for_a_lock(watcher),
                       tick=base.BETWEEN_LOOKS)
         self.assertFalse(running.done(), 'it has met nobody')
 
     def meet(self, verb, takes, then):
-        """Let a verb wait for what another transaction has taken; what it returns in the end.
+        """Run a verb that waits for a lock of another transaction, and return its result.
 
-        :param takes: a statement of the other one
-        :param then: how the other one goes on once the verb waits for it
+        :param takes: the statement with which the other transaction takes the lock
+        :param then: function that continues the other transaction once the verb waits
         """
         with futures.ThreadPoolExecutor(1) as threads, self.other.engine.connect() as other:
             self.prepare(other)
@@ -55,7 +55,7 @@ class Case(base.DatabaseTestCase):
             return running.result(SECONDS)
 
     def prepare(self, other):
-        """What the other transaction does first."""
+        """Prepare the other transaction before it takes the lock."""
 
     def reserve(self, held):
         return lambda: attachments.reserve(self.database, attachments.Wish(
@@ -85,7 +85,7 @@ class DeadlockTest(Case):
              'created_at': now} for _ in range(WEIGHT)])
 
     def wants(self, held):
-        """The other one wants the volume, which the verb has locked."""
+        """Return a step of the other transaction that locks the volume, which the verb holds."""
         return lambda other: other.execute(
             models.volumes.select().where(models.volumes.c.id == held.id).with_for_update())
 
@@ -112,7 +112,7 @@ class DeadlockTest(Case):
         row |= {'name': make.POOL, 'host': host, 'availability_zone': make.ZONE,
                 'capabilities': '{}', 'provisioned_gb': 0, 'thin': False, 'multiattach': False,
                 'allocated_gb': 1, 'reported_at': clock.now()}
-        # Of several pools the first is written before the deadlock, and must be there after it.
+        # The report of the first pool precedes the deadlock, so the retry has to write it again.
         names = (f'{host}#a', make.POOL)
         self.meet(
             lambda: pools.report(self.database, host, [(name, {}) for name in names], make.ZONE),
@@ -125,7 +125,8 @@ class DeadlockTest(Case):
 class IsolationTest(Case):
     """Stricter default isolation of PostgreSQL, which applies to other applications only.
 
-    In ours a transaction that has waited for a lock has to see what was written meanwhile.
+    Transactions of the service must see the writes that were committed while they waited for a
+    lock.
     """
 
     KIND = database.POSTGRESQL
@@ -137,11 +138,11 @@ class IsolationTest(Case):
             connection.execute(sa.text(f'ALTER DATABASE {name} SET '
                                        "default_transaction_isolation = 'repeatable read'"))
         self.addCleanup(self.forget, name)
-        # Sessions have it from their beginning.
+        # The default applies to new sessions.
         self.database.close()
 
     def forget(self, name):
-        # Other tests get this database next.
+        # The database is reused by other tests.
         with self.other.writer() as connection:
             connection.execute(sa.text(f'ALTER DATABASE {name} '
                                        'RESET default_transaction_isolation'))
@@ -153,7 +154,7 @@ class IsolationTest(Case):
             other.execute(models.volumes.update().values(name='changed'))
             other.commit()
         def note(connection):
-            # One that only reads ends so too.
+            # Read-only transactions are also rolled back.
             if connection.get_execution_options().get(engine.WRITER):
                 self.thrown_out.append(connection)
 

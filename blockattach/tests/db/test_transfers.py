@@ -80,7 +80,7 @@ class LostCommitTest(test_lost_commits.Case):
         connections = []
 
         def accept(connection):
-            """By the time it is found out what was stored."""
+            """Accept the transfer before the verb checks the outcome."""
             connections.append(connection)
             if len(connections) == 2:
                 transfers.accept(self.database, self.made, OTHERS[0], 'u')

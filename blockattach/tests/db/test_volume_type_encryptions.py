@@ -32,7 +32,7 @@ class LifecycleTest(base.DatabaseTestCase):
         return volume_types.get(self.database, type_id or self.kind.id).encryption
 
     def rows(self):
-        """All there ever were: the type, whether it is deleted, and when."""
+        """Return the rows of all encryptions, also of deleted ones."""
         with self.database.reader() as connection:
             return connection.execute(sa.text(
                 'SELECT volume_type_id, deleted, deleted_at, live_volume_type_id '

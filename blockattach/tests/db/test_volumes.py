@@ -188,7 +188,7 @@ class DeleteTest(Case):
         self.assertRaises(errors.StaleGeneration, volumes.unclaim, self.database, volume.id,
                           volume.generation, 60)
         self.assertEqual(volume, self.again(volume))
-        # Deleted once more: what is heard of the first time is late, though it is going.
+        # Results of the first delete are stale, although a second delete is in progress.
         started = volumes.start_delete(self.database, volume, 60)
         for end in (work_ends.finish, work_ends.fail):
             self.assertRaises(errors.StaleGeneration, end, self.database,

@@ -20,7 +20,7 @@ HOST = 'storage-1@file'
 ELSEWHERE = 'storage-2@file'
 E, S = lifecycle.Event, lifecycle.State
 LIMITS = {S.RESERVED: 60.0, S.CONNECTED: 600.0}
-# The database's clock goes on: what has not waited long enough has much of its time left.
+# The clock of the database is real, so the limits leave hours for the run of the test.
 HOURS = {S.RESERVED: 3600.0, S.CONNECTED: 36000.0}
 YEARS = (datetime.datetime(1999, 1, 1), datetime.datetime(2099, 1, 1))
 ROUNDS = 30
@@ -42,7 +42,7 @@ class Case(base.DatabaseTestCase):
         return waits.forget(self.database, limits, 100)
 
     def pass_by(self, seconds):
-        """Let all that waits have waited for so long."""
+        """Set the start of all waits to a number of seconds ago."""
         with self.database.writer() as writer:
             writer.execute(models.waits.update().values(since=clock.now(-seconds)))
 
@@ -112,7 +112,7 @@ class WaitsTest(Case):
         self.assertEqual(set(), self.named())
         row = make.move(self.database, row, E.CONNECTED)
         self.assertEqual(set(), self.named())
-        # It waits once more, for something else, and from now on.
+        # The attachment waits again, for another step, and its wait begins now.
         self.assertEqual(1, self.note())
         self.assertEqual({row.id: row.generation}, self.noted())
         self.pass_by(601)

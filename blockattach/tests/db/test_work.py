@@ -34,7 +34,7 @@ OWN = volume_lifecycle.OwnStatus
 class Case(base.DatabaseTestCase):
 
     def let_pass(self):
-        """All deadlines have passed."""
+        """Set all deadlines to a second ago."""
         with self.database.writer() as connection:
             connection.execute(models.work.update().values(deadline=clock.now(-1)))
 
@@ -50,7 +50,7 @@ class Case(base.DatabaseTestCase):
 class ClaimTest(Case):
 
     def begun(self, generation=1, seconds=SECONDS, host=HOST):
-        """New work that nobody has; its claim by one."""
+        """Create a work item that nobody has claimed, and return a claim for it."""
         asked = records.Claim('thing', str(uuid.uuid4()), 'melt', generation, None)
         with self.database.writer() as connection:
             work.begin(connection, self.database, asked, seconds, host, project_id=make.PROJECT,
@@ -162,7 +162,7 @@ class ClaimTest(Case):
 
 
 class Things:
-    """Manager of an invented noun whose ``things`` may be melted."""
+    """Manager of an invented noun with the verb ``melt``."""
 
     def __init__(self, database):
         self.database = database
@@ -172,7 +172,7 @@ class Things:
         self.table.create(database.engine)
 
     def ask(self, seconds=SECONDS):
-        """Let a new one be melted; its id."""
+        """Create a thing with the work to melt it, and return its id."""
         thing_id = str(uuid.uuid4())
         with self.database.writer() as connection:
             connection.execute(self.table.insert().values(id=thing_id, status='melting'))
@@ -200,7 +200,7 @@ class Things:
                 cancel=lambda database, found, say: work.forget(
                     database, found.claim, say))
     def melt(self, caller, claim):
-        """The act on the backend."""
+        """Melt the thing."""
         self.melt_next(claim.resource_id)
 
 

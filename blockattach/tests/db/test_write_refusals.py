@@ -26,7 +26,9 @@ class RefusalTestCase(base.DatabaseTestCase):
         event.listen(self.database.engine, 'checkout', self.prepare)
 
     def prepare(self, connection, _record, _proxy):
-        """Each connection is given the same, whichever it is."""
+        """Run the statement on each connection at checkout, because it affects only one
+        connection.
+        """
         if self.statement is not None:
             cursor = connection.cursor()
             cursor.execute(self.statement)
@@ -61,7 +63,7 @@ class EmbeddedTest(RefusalTestCase):
     """Write refusals of SQLite."""
 
     def test_full_disk_reported_until_space_freed(self):
-        # What is free in the file is used before it grows.
+        # Free pages in the file are reused before the file grows.
         with self.database.writer() as connection:
             connection.execute(sa.text('CREATE TABLE filler (text BLOB)'))
         self.statement = FULL[0]

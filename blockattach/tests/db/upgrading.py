@@ -9,7 +9,7 @@ READY = 'ready\n'
 
 
 def main() -> None:
-    """Connect, wait until nobody holds the file alone, and go on."""
+    """Connect, wait until the test releases the lock of the file, and upgrade."""
     module, url, path = sys.argv[1:]
     migrations = importlib.import_module(module).MIGRATIONS
     engine = database.open_engine(url)
