@@ -11,7 +11,7 @@ from blockattach.tests.fixtures import lio_kernel
 
 
 class Lio(target.TargetBase):
-    """Test with a simulated kernel of its own."""
+    """Test case with a simulated kernel of its own."""
 
     def setUp(self):
         self.kernel = lio_kernel.FakeLio()
@@ -55,11 +55,11 @@ class Lio(target.TargetBase):
                                   grant.credential.password)
 
     def truth(self, export):
-        """The volume's grants as the driver lists them, by initiator."""
+        """Return the grants of a volume that the driver lists, by initiator."""
         return {grant.initiator: grant for found in self.target.exports()
                 if found.volume_id == export.volume_id for grant in found.grants}
 
     def on_disk(self):
-        """The whole tree, without what is in it by itself."""
+        """Return the paths of all files and folders below the root of the kernel."""
         return sorted(os.path.join(folder, name) for folder, names, _ in os.walk(self.kernel.root)
                       for name in names)

@@ -33,21 +33,21 @@ class Machine:
                 'thin-pool', 4 * units.GIB, tags=[TAG])
 
     def state(self):
-        """The state, to look at and to change."""
+        """Open the state of the stand-in to read or change it."""
         return lvm_stand_in.OpenedState(self.folder)
 
     def volumes(self) -> dict[str, dict[str, object]]:
-        """The logical volumes by name."""
+        """Return the logical volumes by name."""
         with self.state() as state:
             return state['groups'][GROUP]['lvs']
 
     def dump(self) -> dict[str, object]:
-        """All groups with what is in them, as they are now."""
+        """Return the volume groups with their logical volumes."""
         with self.state() as state:
             return state['groups']
 
     def add(self, name: str, facts: dict[str, object]) -> None:
-        """Put a logical volume there."""
+        """Add a logical volume with its device."""
         with self.state() as state:
             state['groups'][GROUP]['lvs'][name] = facts
         path = self.folder / 'dev' / GROUP / name
@@ -56,18 +56,18 @@ class Machine:
             file.truncate(facts['size'])
 
     def change(self, name: str | None = None, **facts: object) -> None:
-        """Change facts of a logical volume, or of the group."""
+        """Change properties of a logical volume, or of the volume group."""
         with self.state() as state:
             group = state['groups'][GROUP]
             (group if name is None else group['lvs'][name]).update(facts)
 
     def fault(self, verb: str, fault: str | None) -> None:
-        """From now on a verb complains so, or hangs; None: it works."""
+        """Make an LVM command fail with a message, or hang. None ends the fault."""
         with self.state() as state:
             state['faults'][verb] = fault
 
     def settings(self, lvm_type: str, reserved_percentage: int = 0, **changes: object):
-        """The settings of a backend on this machine, with what a test changes of LVM's."""
+        """Return the settings of a backend on this machine, with changed LVM settings."""
         lvm_settings = backend.LvmSettings(
             volume_group=GROUP, lvm_type=lvm_type, thin_pool=POOL, conf_file='',
             command_seconds=60, warn_percent=80, full_percent=95,
@@ -78,14 +78,13 @@ class Machine:
             lvm=dataclasses.replace(lvm_settings, **changes))
 
     def store(self, lvm_type: str, **changes: object):
-        """An lvm store on this machine."""
         return lvm_stores.load(self.settings(lvm_type, **changes))
 
     def _install(self, test: unittest.TestCase) -> None:
-        """Put the stand-in first in PATH, and let privileged functions run in this process."""
+        """Put the stand-in first in PATH, and run privileged functions in this process."""
         program = self.folder / 'bin' / 'lvm'
         program.parent.mkdir()
-        # A module's compiled form is kept; a script is compiled at each start.
+        # Python caches the bytecode of a module, but compiles a script at each start.
         start = ('import sys; sys.path.append(sys.argv[1]); import lvm_stand_in; '
                  'sys.exit(lvm_stand_in.main(*sys.argv[2:]))')
         place = os.path.dirname(lvm_stand_in.__file__)
@@ -101,18 +100,18 @@ class Machine:
 
 
 class LvmTestCase(unittest.TestCase):
-    """Test with a machine of its own."""
+    """Test case with a machine of its own."""
 
     def setUp(self) -> None:
         super().setUp()
         self.machine = Machine(self)
 
     def volume(self, size_gb: int = 1) -> base.StoredVolume:
-        """A volume that is not there yet."""
+        """Return a volume that does not exist yet."""
         volume_id = str(uuid.uuid4())
         return base.StoredVolume(volume_id, f'volume-{volume_id}', size_gb, 'tested')
 
     def snapshot(self, volume: base.StoredVolume) -> base.StoredSnapshot:
-        """A snapshot that is not there yet."""
+        """Return a snapshot that does not exist yet."""
         snapshot_id = str(uuid.uuid4())
         return base.StoredSnapshot(snapshot_id, f'snapshot-{snapshot_id}', volume)

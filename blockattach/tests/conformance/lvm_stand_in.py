@@ -1,14 +1,14 @@
-"""Stands in for the program ``lvm`` where the kernel has no device-mapper.
+"""Stand-in for the program ``lvm`` on machines whose kernel has no device-mapper.
 
-`main` is ``lvm VERB ...``, with the folder of a machine before the verb: keeps what it knows in
-``FOLDER/state``, volumes as sparse files in ``FOLDER/dev/<group>``, and answers in the words
-of LVM 2.03. It imitates what the tests of the lab show of the real one, and knows only what the
-lvm store asks of it.
+`main` is ``lvm VERB ...`` with the folder of a machine before the verb. The state is in
+``FOLDER/state`` and the logical volumes are sparse files in ``FOLDER/dev/<group>``. The messages
+are those of LVM 2.03. The stand-in imitates the behaviour of the real LVM that the tests of the
+lab show, and supports only the commands and options of the lvm store.
 
-As on a disk, a linear volume begins with the bytes that its room held before.
+As on a disk, a new linear volume contains the data that was in its space before.
 
-It is started thousands of times, so it imports only what is loaded at once: ``argparse``, ``json``
-and ``contextlib`` would take longer than all the rest.
+The program is started thousands of times, so it imports only modules that load at once.
+``argparse``, ``json`` and ``contextlib`` would take longer than all the rest.
 """
 import fcntl
 import marshal
@@ -21,7 +21,7 @@ PIECE = 16 * 1024 ** 2
 
 SIGURG = 23
 
-# What a copy-on-write snapshot needs beside its origin's size, about.
+# Approximate space that a copy-on-write snapshot needs beyond the size of its origin.
 TABLES = 2 * EXTENT
 
 
@@ -34,7 +34,7 @@ class Failed(Exception):
 
 
 def new_state():
-    """A machine with a disk and nothing on it."""
+    """Return the state of a machine with a disk and no volume group."""
     return {'groups': {}, 'pvs': [{'pv_name': '/dev/sdb', 'vg_name': 'vg'}],
             'config': {'global_filter': '["a|^/dev/sdb$|", "r|.*|"]', 'scan_lvs': '0',
                        'use_devicesfile': '0', 'devicesfile': '"system.devices"'},
@@ -42,18 +42,18 @@ def new_state():
 
 
 def new_group(size):
-    """A volume group of so many bytes."""
+    """Return a volume group of a size in bytes."""
     return {'size': size, 'tags': [], 'missing': 0, 'system_id': '', 'lvs': {}}
 
 
 def new_volume(kind, size, **facts):
-    """``kind``: linear, cow, thin or thin-pool."""
+    """Return a logical volume of the kind linear, cow, thin or thin-pool."""
     return {'kind': kind, 'size': size, 'tags': [], 'origin': '', 'pool': '', 'active': True,
             'health': '', 'data_percent': 0.0, 'metadata_percent': 10.0, 'zeroes': True, **facts}
 
 
 class OpenedState:
-    """The state, alone, and written back unless the command failed; a context manager."""
+    """Context manager of the state, which is locked, and saved unless the command fails."""
 
     def __init__(self, folder):
         self._path = os.path.join(folder, 'state')
@@ -76,7 +76,7 @@ class OpenedState:
 
 
 class Lvm:
-    """Commands of LVM on one state."""
+    """Commands of LVM on an opened state."""
 
     def __init__(self, folder, state):
         self.folder = folder
@@ -149,7 +149,7 @@ class Lvm:
     def lvreduce(self, options):
         group, _, name = options.names[0].partition('/')
         found, size = self._volume(group, name), bytes_of(options.size)
-        # LVM zeroes the space of a thin volume before it is reused.
+        # LVM zeroes the space of a thin volume before reuse, but not that of a linear one.
         if found['kind'] == 'linear' and not is_zero(self._path(group, name), size):
             raise Failed('what is given back still holds data')
         found['size'] = size
@@ -197,12 +197,12 @@ class Lvm:
         found = self._volume(group, name)
         self._not_in_use(group, name)
         found.update(kind='linear', origin='')
-        # The room holds what the origin's owner has overwritten.
+        # The space of the new volume contains the data that the origin has overwritten.
         with open(self._path(group, name), 'wb') as file:
             file.write(b'\xcc' * EXTENT)
             file.truncate(found['size'])
 
-    # ---- what they share ----
+    # ---- shared by the commands ----
 
     def _new_snapshot(self, group, origin, options):
         found = self._group(group)['lvs'].get(origin)
@@ -317,7 +317,7 @@ class Lvm:
             'metadata_percent': f'{facts["metadata_percent"]:.2f}' if pool else ''}
 
     def _data_percent(self, path, facts):
-        """How full it is: a volume as full as its file."""
+        """Return how full a volume is in percent. A thin volume is as full as its file."""
         if facts['kind'] != 'thin':
             return facts['data_percent']
         blocks = os.stat(path).st_blocks if os.path.exists(path) else 0
@@ -327,7 +327,7 @@ class Lvm:
         return not select or select.removeprefix('lv_tags=') in facts['tags']
 
     def _say(self, tables):
-        """As JSON: names and texts, none of which needs to be escaped."""
+        """Print a report as JSON. No name or text needs to be escaped."""
         said = ', '.join(
             f'"{table}": [' + ', '.join('{' + ', '.join(
                 f'"{name}": "{text}"' for name, text in row.items()) + '}' for row in rows) + ']'
@@ -336,17 +336,17 @@ class Lvm:
 
 
 def fields(names, *rows):
-    """Of each row, what was asked for."""
+    """Return the requested fields of each row."""
     return [{name: row[name] for name in names.split(',')} for row in rows]
 
 
 def bytes_of(text):
-    """LVM's bytes: whole extents."""
+    """Return a size in bytes, rounded up to whole extents."""
     return -(-int(text.removesuffix('b')) // EXTENT) * EXTENT
 
 
 def copy(source, destination):
-    """Data only; holes stay holes."""
+    """Copy the data of a file and keep its holes."""
     with open(source, 'rb') as read, open(destination, 'wb') as write:
         write.truncate(os.fstat(read.fileno()).st_size)
         for start, end in extents(read.fileno()):
@@ -357,7 +357,7 @@ def copy(source, destination):
 
 
 def extents(file):
-    """Where a file has data."""
+    """Yield the ranges of a file that contain data."""
     offset, size = 0, os.fstat(file).st_size
     while offset < size:
         try:
@@ -369,7 +369,7 @@ def extents(file):
 
 
 def is_zero(path, offset):
-    """Whether a file holds only zeros from there on."""
+    """Return True if the file has only zeros from the offset on."""
     with open(path, 'rb') as file:
         for start, end in extents(file.fileno()):
             file.seek(max(start, offset))
@@ -380,7 +380,10 @@ def is_zero(path, offset):
 
 
 def is_open(path):
-    """Whether another process has it open: only then is no lease given."""
+    """Return True if another process has the file open.
+
+    The kernel grants a write lease only if no other process has the file open.
+    """
     if not os.path.exists(path):
         return False
     with open(path, 'rb') as file:
@@ -393,7 +396,7 @@ def is_open(path):
 
 
 class Options:
-    """The options that the lvm store uses, as attributes; any other is an error."""
+    """Options that the lvm store uses, as attributes. Other options are an error."""
 
     FLAGS = ('nosuffix', 'binary', 'yes', 'snapshot', 'splitsnapshot', 'force',
              'ignoreactivationskip')
@@ -420,7 +423,7 @@ class Options:
 
 
 def main(folder, verb, *words):
-    """Do what ``lvm VERB ...`` does."""
+    """Run ``lvm VERB ...`` and return its exit status."""
     hangs = False
     try:
         with OpenedState(folder) as state:

@@ -12,7 +12,7 @@ from blockattach.testing import ports
 
 
 def outside_program(test: unittest.TestCase, present: bool, name: str) -> None:
-    """Skip without an outside program; where CI is true, its absence is a failure."""
+    """Skip the test if a program is not installed, or fail it if CI is true."""
     if present:
         return
     if os.environ.get('CI') == 'true':
@@ -21,19 +21,19 @@ def outside_program(test: unittest.TestCase, present: bool, name: str) -> None:
 
 
 def folder(test: unittest.TestCase) -> str:
-    """A folder that is removed after the test."""
+    """Create a folder that is removed after the test."""
     made = tempfile.TemporaryDirectory(prefix='conformance-')
     test.addCleanup(made.cleanup)
     return made.name
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that no other test's "first free" search comes to."""
+    """Return a port that nobody listens on, and that no other test finds in its search."""
     return ports.free_port()
 
 
 def more_addresses() -> tuple[str, ...]:
-    """Addresses of this machine besides the first, for several paths."""
+    """Return further addresses of this machine, for several paths."""
     found = ['127.0.0.2']
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as tried:
         tried.bind(('::1', 0))
@@ -43,10 +43,10 @@ def more_addresses() -> tuple[str, ...]:
 
 def settings(state_dir: str, target_port: int = 0,
              tgt_socket: str | None = None) -> backend.BackendSettings:
-    """Everything at its default but the folders."""
+    """Return the default settings of a backend with its folders in ``state_dir``."""
     return testing_backend.settings(state_dir, target_port=target_port, tgt_socket=tgt_socket)
 
 
 def several(state_dir: str) -> backend.BackendSettings:
-    """The same with several addresses."""
+    """Return the settings of a backend with several target addresses."""
     return dataclasses.replace(settings(state_dir), target_secondary_ip_addresses=more_addresses())

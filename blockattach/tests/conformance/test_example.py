@@ -1,4 +1,4 @@
-"""Example driver of the documents, out of tree and known by its entry point only."""
+"""Example driver of the documents, which is out of tree and found by its entry point."""
 import ast
 import os
 import pathlib
@@ -38,7 +38,7 @@ class ExampleTest(unittest.TestCase):
         self.install()
 
     def install(self):
-        """What pip leaves of a project: its package, and its entry points."""
+        """Install the project as pip does, with its package and its entry points."""
         project = tomllib.loads((self.place / 'pyproject.toml').read_text())['project']
         info = self.place / f'directory_store-{project["version"]}.dist-info'
         info.mkdir()
@@ -53,7 +53,7 @@ class ExampleTest(unittest.TestCase):
         return subprocess.run(
             [sys.executable, *words], cwd=self.place, capture_output=True, text=True,
             stdin=subprocess.DEVNULL, timeout=polling.LIMIT, check=False,
-            # The cache of entry points would outlive the test.
+            # The cache of entry points must not outlive the test.
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths),
                  'XDG_CACHE_HOME': str(self.place / 'cache')})
 

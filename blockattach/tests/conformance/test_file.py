@@ -192,7 +192,7 @@ class FileStoreTest(store.StoreContract):
 
     @contextlib.contextmanager
     def _crash_at(self, place: str) -> Iterator[None]:
-        """What is done within comes to this place, and no further."""
+        """Run the context until a failpoint, where it ends as if killed."""
         def crash() -> None:
             raise KeyboardInterrupt
 

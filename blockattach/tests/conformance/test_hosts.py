@@ -14,7 +14,7 @@ class FakeHostTest(hosts.HostContract):
         super().setUp()
 
     def make(self, name: str) -> base.Host:
-        """The same one again: what it has is in its memory."""
+        """Return the host, whose state is in memory, so each call returns the same object."""
         return self.cloud.hosts.get(name) or fake.FakeHost(name, self.cloud)
 
     def disk(self, host: base.Host, server_id: str, device: str = '/dev/vdb',

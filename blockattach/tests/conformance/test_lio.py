@@ -186,7 +186,11 @@ class CostTest(lio_backend.Lio):
         return self.kernel.accesses[before:]
 
     def costs(self):
-        """Accesses of a first connect, a second host's, a repeat, a change and a detach."""
+        """Return the number of accesses of each request for a grant.
+
+        The requests are a first connect, one of a second host, a repeat, a change of the mode, the
+        list of reservations, and a detach.
+        """
         export = self.an_export()
         one, two = self.a_grant(export), self.a_grant(export, 1)
         grant = self.target.grant
@@ -196,7 +200,7 @@ class CostTest(lio_backend.Lio):
             (self.target.reservations, export.volume_id),
             (self.target.revoke, export.volume_id, two.initiator))]
         for paths in found:
-            # Elsewhere than in the volume's own folders only fixed places are looked at.
+            # Outside of the folders of the volume, a request accesses only fixed paths.
             self.assertLessEqual(
                 {path for path in paths if export.volume_id not in path},
                 {f'{self.kernel.root}/{place}' for place in ('core', 'iscsi', 'dbroot')}

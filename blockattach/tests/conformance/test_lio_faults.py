@@ -31,7 +31,7 @@ class TamperedTest(lio_backend.Lio):
             file.write(text)
 
     def repaired(self, who=None):
-        """The grant again, and the truth is what it was."""
+        """Repeat the grants, and check that the exports are as before."""
         for grant in (self.grant, self.reader) if who is None else (who,):
             self.target.grant(self.export, grant)
         self.assertEqual(self.whole, self.target.exports())

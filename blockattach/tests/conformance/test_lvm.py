@@ -19,7 +19,7 @@ class Lvm(store.StoreContract):
     kill_points = 1
 
     def stored_names(self):
-        # Volumes that wait to be wiped count as deleted.
+        # Deleted volumes that wait to be wiped do not count.
         return frozenset(name for name in self.machine.volumes()
                          if not (self.lvm_type == 'thick' and name.startswith('deleted-')))
 
@@ -34,7 +34,7 @@ class Lvm(store.StoreContract):
         return self.machine.store(self.lvm_type, volume_group='another')
 
     def crash_at(self, point: str) -> None:
-        """Let what passes this point end there, as if killed; `go_on` ends that."""
+        """Make each operation that reaches a failpoint end as if killed, until `go_on`."""
         def crash() -> None:
             raise KeyboardInterrupt
         failpoints.arm(point, crash)

@@ -15,7 +15,7 @@ from blockattach.tests.fixtures import exhaustive
 VG, POOL, TAG = lvm_backend.GROUP, lvm_backend.POOL, lvm_backend.TAG
 THIN_LOG = 'blockattach.storage.drivers.stores.lvm.thin'
 TIMEOUTS = (1, 10, 60)
-"""Seconds that a command may take, the fewest first."""
+"""Command timeouts in seconds, the shortest first."""
 FULL = (('data_percent', r'data of thin pool vg/vg-pool is 96\.0% full; .*lvextend --size'),
         ('metadata_percent', r'metadata .* 96\.0% full; .*lvextend --poolmetadatasize'))
 
@@ -266,7 +266,7 @@ class FullTest(LvmTest):
         store = self.machine.store('thick', volume_clear='none')
         volume = self.volume()
         store.create(volume)
-        # Of the 3 GiB left its snapshot takes one.
+        # The temporary snapshot takes 1 of the 3 GiB that are free.
         for size_gb in (2, 4):
             self.refuses('vgextend|available', store.clone, volume, self.volume(size_gb),
                          kind=errors.BackendFull)
@@ -335,8 +335,9 @@ class LostDiskTest(LvmTest):
 class UncertainTest(LvmTest):
 
     def refused_after(self, seconds, volume):
-        """How a volume is refused when each command may take so long, and the process that hung:
-        None if the machine was too busy to come to it.
+        """Create a volume with a command timeout, and return its error and the process that hung.
+
+        The process is None if the machine was too busy to start it in time.
         """
         store = self.machine.store('thin', command_seconds=seconds)
         with self.assertRaises(errors.BlockattachError) as caught:
@@ -416,7 +417,7 @@ class WipeTest(LvmTest):
             store.wipe()
             rounds += 1
             if rounds == 4:
-                # What is wiped comes back bit by bit.
+                # The space of a wiped volume is freed in parts.
                 self.assertEqual(units.GIB, self.machine.volumes()[deleted]['size'])
         self.assertEqual(8, rounds)
 

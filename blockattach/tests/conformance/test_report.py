@@ -18,7 +18,7 @@ _FEWEST = 60
 class ExamineTestCase(unittest.TestCase):
 
     def examined(self, *kinds, only=None):
-        """The report on drivers, from a module that holds these classes and no others."""
+        """Return the report on drivers, from a module that contains only these classes."""
         module = types.ModuleType('temporary')
         for kind in kinds:
             names = {} if only is None else {

@@ -29,7 +29,7 @@ class Tgt(target.TargetBase):
         return made
 
     def portals(self, port: int | None = None) -> tuple[str, ...]:
-        """Where it should be found."""
+        """Return the portals of the target in their order."""
         return tuple(
             f'[{address}]:{port or self.settings.target_port}' if ':' in address
             else f'{address}:{port or self.settings.target_port}' for address in (
@@ -67,7 +67,7 @@ class TgtAdoptionTest(Tgt):
         self.client.add_account(*dataclasses.astuple(self.credential))
         self.client.bind_account(1, self.credential.username)
         self.client.add_lun(1, 1, self.offered.device)
-        # As tgt-admin does it for Cinder.
+        # tgt-admin binds the target for Cinder in this way.
         self.client._call(tgt_socket._Mode.TARGET, tgt_socket._Op.BIND, 'let all in',
                           'initiator-address=ALL', 1)
         self.found = connection.Connection('iscsi', self.portals(), name, 1)
@@ -85,7 +85,7 @@ class TgtAdoptionTest(Tgt):
         return session
 
     def seen(self):
-        """The sessions as tgtd numbers them."""
+        """Return the session numbers of tgtd by initiator."""
         return {session.initiator: session.sid for target in self.client.targets()
                 for session in target.sessions}
 

@@ -28,12 +28,12 @@ daemon.start()
 print(daemon.client().pid(), flush=True)
 sys.stdin.read()
 """
-# Its header promises eight bytes of text.
+# The header announces eight bytes of text, which do not follow.
 _LOGIN = bytes((0x43, 0x87, 0, 0, 0, 0, 0, 8)) + bytes(40)
 
 
 def _sockets(pid: int) -> int:
-    """How many a process holds."""
+    """Return the number of sockets of a process."""
     return sum(os.readlink(file).startswith('socket:') for file in os.scandir(f'/proc/{pid}/fd'))
 
 
@@ -145,13 +145,14 @@ class TgtdTest(test_tgt.Tgt):
         address, _, port = made.portals[0].rpartition(':')
         client = self.target._client()
         with socket.create_connection((address, int(port))) as half:
-            # Of a login the beginning only: tgtd finds that the rest is not there yet.
+            # tgtd reads only a part of a login, and waits for the rest.
             half.sendall(_LOGIN)
-            # Before it answers this, it has looked; and below, at all clients that came before.
+            # tgtd serves its clients in order. So it has met the login before this answer, and
+            # later all clients before the last one.
             client.portals()
             pids = {client.pid() for _ in range(5)}
             client.portals()
-            # The portals, its own socket and the half login; the last one may be on its way out.
+            # Open are the portals, the socket of tgtd and the login, and perhaps the last client.
             self.assertLessEqual(_sockets(*pids), len(self.portals()) + 2 + 1)
 
     def test_tgtd_survives_killed_service_and_sigint(self) -> None:

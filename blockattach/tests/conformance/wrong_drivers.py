@@ -1,6 +1,6 @@
 """Drivers that are each wrong in one way, and their contract tests, for test_report.
 
-Not found by the loader of tests, which looks for names that begin with test.
+The test loader does not find this module, because its name does not begin with test.
 """
 from blockattach.conformance import scsi
 from blockattach.conformance import store

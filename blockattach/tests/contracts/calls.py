@@ -1,15 +1,18 @@
-"""What a consumer asks of the API and what it reads of the answers, as rows of a table.
+"""Rows of a contract: the requests of a consumer and the parts of the responses that it reads.
 
-A row's ``asks``, ``body`` and ``reads`` may name what was kept before: ``{volume}``. ``reads`` is
-a pattern, of JSON or of a text:
+``{volume}`` in ``asks``, ``body`` and ``reads`` stands for the string that an earlier row has kept
+under that name. ``reads`` is a pattern of a JSON value, or of the message of a fault:
 
-- a dict: each of its keys is there, and its value fits; ``ABSENT`` says that a key is not there;
-- a list: as many elements, each of which fits; ``Each``: one or more, each of which fits;
-- ``Values``: an object, each of whose values fits;
-- a type, or a regular expression for the whole of a string; ``Text``: what a string contains;
-- ``OneOf``: one of several patterns;
-- ``Keep``: a string, which further rows name;
-- anything else: exactly this.
+- A dict matches an object that has each of its keys with a matching value. ``ABSENT`` as the
+    value matches if the object does not have the key.
+- A list matches an array of the same length whose elements match.
+- ``Each`` matches an array of one or more elements that all match.
+- ``Values`` matches an object whose values all match.
+- A type matches its values. A regular expression matches a whole string.
+- ``Text`` matches a string that contains its parts.
+- ``OneOf`` matches if one of its patterns does.
+- ``Keep`` matches a string, and keeps it under a name for later rows.
+- Any other value matches itself.
 """
 import re
 from collections.abc import Iterator
@@ -21,43 +24,44 @@ from typing import Self
 ABSENT = object()
 ID = re.compile(r'[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?')
-"""Without a zone: consumers in Go parse it by exactly this layout."""
+"""Time without a zone, because consumers in Go parse exactly this layout."""
 _NAME = re.compile(r'\{(\w+)\}')
 
 
 class Keep(NamedTuple):
-    """A string to be kept under a name."""
+    """Pattern of a string that is kept under a name."""
 
     name: str
 
 
 class OneOf(NamedTuple):
-    """One of these fits."""
+    """Pattern of a value that matches one of several patterns."""
 
     patterns: tuple[Any, ...]
 
 
 class Each(NamedTuple):
-    """A list whose elements fit, one or more."""
+    """Pattern of an array of one or more elements that match."""
 
     pattern: Any
 
 
 class Values(NamedTuple):
-    """An object whose values fit."""
+    """Pattern of an object whose values match."""
 
     pattern: Any
 
 
 class Text(NamedTuple):
-    """A string that contains these."""
+    """Pattern of a string that contains the parts."""
 
     parts: tuple[str, ...]
 
 
 class Persona(NamedTuple):
-    """In whose name a consumer asks; ``project``: one of the names that there are from the
-    beginning.
+    """Caller of a request.
+
+    :ivar project: name of a project of `Player.names`
     """
 
     roles: str
@@ -71,10 +75,10 @@ SERVICE = Persona('admin,service', 'service_project')
 
 
 class Use(NamedTuple):
-    """What makes the real client send a row, and those behind it.
+    """Method of the real client that sends a row and the rows after it.
 
-    :ivar method: the dotted name of a method of the client; of a shell, its arguments
-    :ivar sends: how many rows
+    :ivar method: dotted name of a method of the client, or the arguments of a shell
+    :ivar sends: number of rows that the method sends
     """
 
     method: str
@@ -84,19 +88,19 @@ class Use(NamedTuple):
 
 
 def use(method: str, *arguments: Any, **keywords: Any) -> Use:
-    """One request of a client's method."""
+    """Return a use of a client's method that sends one request."""
     return Use(method, arguments, keywords)
 
 
 class Call(NamedTuple):
-    """One row.
+    """Row of a contract.
 
-    :ivar by: the consumer's function; empty: what others do meanwhile, no part of the contract
-    :ivar asks: method, and path with query from the noun on; ``/`` and ``/v3/`` stand for
-        themselves
-    :ivar answered: the status
-    :ivar version: the microversion that the header names; None: there is no header
-    :ivar raises: what the consumer makes of a failure
+    :ivar by: function of the consumer, or empty for a request that is no part of the contract
+    :ivar asks: method, and path with query. The path begins with the noun, except ``/`` and
+        ``/v3/``
+    :ivar answered: status of the response
+    :ivar version: microversion of the header, or None for a request without the header
+    :ivar raises: error that the consumer makes of a failure
     """
 
     by: str
@@ -110,28 +114,28 @@ class Call(NamedTuple):
     who: Persona = MEMBER
 
     def silent(self) -> Self:
-        """The same, asked by another consumer meanwhile."""
+        """Return the row as a request of another consumer, which is no part of the contract."""
         return self._replace(by='', uses=None)
 
 
 def beside(asks: str, answered: int, body: Any = None, reads: Any = None) -> Call:
-    """What an administrator of the project does besides."""
+    """Return a request of an administrator that is no part of the contract."""
     return Call('', asks, answered, '3.71', body, reads, who=ADMIN)
 
 
 class Flow(NamedTuple):
-    """Calls in the order of a consumer, in a project of their own."""
+    """Rows in the order of a consumer, in a project of their own."""
 
     name: str
     calls: tuple[Call, ...]
 
 
 class Consumer(NamedTuple):
-    """One table.
+    """Contract of a consumer.
 
-    :ivar source: what was read to write it
-    :ivar client: what sends it, of the clients that are installed; empty: none of them
-    :ivar with_project: the address ends in the project's id
+    :ivar source: code from which the rows were derived
+    :ivar client: installed client that sends the rows, or empty if there is none
+    :ivar with_project: True if the endpoint ends in the project id
     :ivar version_headers: headers that name the microversion
     """
 
@@ -146,7 +150,7 @@ class Consumer(NamedTuple):
 
 
 def filled(value: Any, names: Mapping[str, str]) -> Any:
-    """A row's part, with what was kept in the place of its name."""
+    """Return a part of a row with each ``{name}`` replaced by the string kept under the name."""
     if isinstance(value, str):
         return _NAME.sub(lambda found: names[found[1]], value)
     if isinstance(value, dict):
@@ -157,7 +161,10 @@ def filled(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def misfits(pattern: Any, value: Any, names: dict[str, str], at: str = '') -> Iterator[str]:
-    """Where a value does not fit; what is to be kept is added to ``names``."""
+    """Yield each place where a value does not match its pattern.
+
+    :param names: kept strings, to which `Keep` adds
+    """
     match pattern:
         case Keep(name=name):
             names[name] = value
@@ -181,7 +188,7 @@ def misfits(pattern: Any, value: Any, names: dict[str, str], at: str = '') -> It
                 for index, inner in enumerate(pattern):
                     yield from misfits(inner, value[index], names, f'{at}[{index}]')
         case type():
-            # A number is no truth value.
+            # bool is a subclass of int, so isinstance would accept True as a number.
             if type(value) is not pattern:
                 yield f'{at}: {value!r} is no {pattern.__name__}'
         case re.Pattern():

@@ -1,9 +1,9 @@
-"""The Cinder CSI plugin of Kubernetes: pkg/csi/cinder/controllerserver.go and openstack/*.go of
-cloud-provider-openstack, by gophercloud 2.12.
+"""Cinder CSI plugin of Kubernetes, with gophercloud 2.12.
 
-Types are those of Go: a number in place of a string, or a time with a zone, is an error to it.
-Attaching and detaching are Nova's: ControllerPublish and ControllerUnpublish look at the volume,
-and play Nova's part between.
+The rows are derived from pkg/csi/cinder/controllerserver.go and openstack/*.go of
+cloud-provider-openstack. Types are those of Go, which fails on a number in place of a string and
+on a time with a zone. Nova attaches and detaches. ControllerPublish and ControllerUnpublish only
+read the volume before and after it, and the rows between them stand for Nova.
 """
 from typing import Any
 
@@ -40,19 +40,19 @@ _SNAPSHOT = {'id': '{snapshot}', 'status': str, 'size': int, 'created_at': TIME,
 
 
 def _get(by: str, status: str, **reads: Any) -> Call:
-    """volumes.Get: polled until status or attachments are as they shall be."""
+    """Return a volumes.Get, which the plugin polls for the status or the attachments."""
     return Call(by, 'GET /volumes/{volume}', 200,
                 reads={'volume': {**_VOLUME, 'status': status, **reads}})
 
 
 def _by_name(*found: dict[str, Any]) -> Call:
-    """GetVolumesByName: one of exactly this name has been made by an earlier attempt."""
+    """Return a GetVolumesByName, which finds the volume of an earlier attempt by its name."""
     return Call('CreateVolume', 'GET /volumes/detail?name=pvc-1', 200, BY_NAME,
                 reads={'volumes': list(found), 'volumes_links': ABSENT})
 
 
 def _create(answered: int = 202, hints: dict[str, Any] | None = None, **fields: Any) -> Call:
-    """volumes.Create: what is empty is left out."""
+    """Return a volumes.Create, which omits empty fields."""
     body = {'volume': {'size': 1, 'name': 'pvc-1', 'description': _DESCRIPTION,
                        'metadata': _CLUSTER, **fields}}
     reads = {'volume': {**_VOLUME, 'id': Keep('volume'), 'status': 'creating', 'size': 1,
@@ -88,7 +88,10 @@ _OTHERS = tuple(beside('POST /volumes', 202, {'volume': {'size': 1, 'name': name
 
 
 def _page(query: str, *names: str, more: str = '') -> Call:
-    """ListVolumes: its token is the marker in the link to the next page, if there is one."""
+    """Return a ListVolumes.
+
+    :param more: kept name of the marker in the link to the next page, or empty for the last page
+    """
     return Call('ListVolumes', f'GET /volumes/detail{query}', 200, reads={
         'volumes': [{**_VOLUME, 'id': f'{{{name}}}'} for name in names],
         'volumes_links': [{'rel': 'next', 'href': Text((f'marker={{{more}}}', 'limit=2'))}]
@@ -152,7 +155,7 @@ _FLOWS = (
         Call('ListSnapshots', 'GET /snapshots?limit=1&marker={snapshot}&status=available', 200,
              reads={'snapshots': [], 'snapshots_links': ABSENT}),
         _snapshot('ListSnapshots'),
-        # What is deleted may be a backup to it.
+        # The plugin looks for a backup of the same id before it deletes a snapshot.
         Call('DeleteSnapshot', 'GET /backups/{snapshot}', 404, raises='no backup'),
         Call('DeleteSnapshot', 'DELETE /snapshots/{snapshot}', 202),
         Call('DeleteSnapshot', 'DELETE /snapshots/{snapshot}', 404, raises='already deleted'))),

@@ -1,4 +1,4 @@
-"""The real clients, unmodified: libraries in this process, shells in processes of their own."""
+"""Unmodified clients: libraries in this process, and shells in separate processes."""
 import inspect
 import operator
 from collections.abc import Callable
@@ -18,14 +18,14 @@ _SHOWN = 1000
 
 
 class Caller(NamedTuple):
-    """Where a client asks, and in whose name."""
+    """Endpoint and tokens of a client."""
 
     endpoint: str
     token: str
     service: str | None
 
     def session(self) -> session.Session:
-        """With the token of a service besides the user's, if there is one."""
+        """Return a session that also sends the service token, if there is one."""
         auth = token_endpoint.Token(self.endpoint, self.token)
         if self.service is not None:
             auth = service_token.ServiceTokenAuthWrapper(
@@ -34,13 +34,13 @@ class Caller(NamedTuple):
 
 
 def _cinderclient(caller: Caller, version: str | None) -> Any:
-    """As Nova makes one for each call, at the version that the call needs."""
+    """Build a client like Nova, which creates one per call with the microversion of the call."""
     return cinder_client.Client(version or BASE, session=caller.session(),
                                 endpoint_override=caller.endpoint)
 
 
 def _openstacksdk(caller: Caller, version: str | None) -> Any:
-    """As Ironic makes one; it negotiates the version by itself."""
+    """Build a client like Ironic, whose version the SDK negotiates."""
     return openstack.connection.Connection(
         session=caller.session(), block_storage_endpoint_override=caller.endpoint,
         block_storage_api_version='3').block_storage
@@ -51,7 +51,7 @@ CLIENTS: dict[str, Callable[[Caller, str | None], Any]] = {
 
 
 def use(client: Any, method: str, arguments: Any, keywords: Any) -> Any:
-    """Call a method; a generator is read to its end."""
+    """Call a method of a client, and read a generator to its end."""
     made = operator.attrgetter(method)(client)(*arguments, **keywords)
     return list(made) if inspect.isgenerator(made) else made
 
@@ -62,18 +62,18 @@ def _cinder(endpoint: str, keystone: str, project_id: str) -> tuple[str, ...]:
 
 
 def _openstack(endpoint: str, keystone: str, project_id: str) -> tuple[str, ...]:
-    """By a catalog, since it asks Compute for the server."""
+    """Return options with a catalog, because the shell asks Compute for the server."""
     return ('--os-auth-type', 'v3password', '--os-auth-url', f'{keystone}/v3', '--os-user-id',
             'somebody', '--os-password', 'x', '--os-project-id', project_id)
 
 
 SHELLS: dict[str, Callable[[str, str, str], tuple[str, ...]]] = {
     'cinder': _cinder, 'openstack': _openstack}
-"""What leads a shell to the service."""
+"""Options that lead a shell to the service."""
 
 
 def type_in(shell: str, line: str, endpoint: str, keystone: str, project_id: str) -> str | None:
-    """Run a command; what it says when it fails."""
+    """Run a command of a shell and return its errors, or None if it succeeds."""
     done = commands.run(shell, (*SHELLS[shell](endpoint, keystone, project_id),
                                 '--os-volume-api-version', '3.71', *line.split()),
                         {'NO_PROXY': '127.0.0.1'})

@@ -1,8 +1,8 @@
-"""Ironic: ironic/common/cinder.py, which calls openstacksdk, as
-ironic/drivers/modules/storage/cinder.py has it called.
+"""Ironic, which calls openstacksdk in ironic/common/cinder.py.
 
-It uses the actions from before there were attachments, and leaves the version to openstacksdk. The
-address is without the project, and a service token comes along only where a user asks.
+The calls are in the order of ironic/drivers/modules/storage/cinder.py. Ironic uses the legacy
+actions and leaves the microversion to openstacksdk. Its endpoint has no project id. A service
+token is sent only with the token of a user.
 """
 from blockattach.tests.contracts import nova_calls as nova
 from blockattach.tests.contracts import openstacksdk as sdk
@@ -13,11 +13,12 @@ from blockattach.tests.contracts.calls import Flow
 from blockattach.tests.contracts.calls import Keep
 from blockattach.tests.contracts.calls import beside
 
-# _generate_connector: host is the node's id; several connectors of a node make it multipath.
+# See _generate_connector. The host is the node's id. A node with several connectors uses
+# multipath.
 _CONNECTOR = {'initiator': 'iqn.2026-01.org.example:{server}', 'ip': '127.0.0.1',
               'host': '{server}', 'multipath': True}
 _SINGLE = {key: value for key, value in _CONNECTOR.items() if key != 'multipath'}
-# What pxe_utils.py boots a node by; the driver stores all of it with the node's target.
+# Keys with which pxe_utils.py boots a node. The driver stores the whole connection info.
 _BOOT = {'target_iqn': str, 'target_lun': int, 'target_portal': str, 'auth_username': str,
          'auth_password': str, 'volume_id': '{volume}'}
 _PATHS = {**_BOOT, 'target_portals': [str], 'target_iqns': [str], 'target_luns': [int]}
@@ -33,13 +34,13 @@ _SHARED = (beside('POST /types', 200, {'volume_type': {
 
 
 def _by(function: str, call: Call) -> Call:
-    """A call of openstacksdk's, by Ironic's function that makes it."""
+    """Return a call of openstacksdk with the name of the Ironic function that makes it."""
     return call._replace(by=f'{function}: {call.by}')
 
 
 def _attach(connector: dict[str, object], boot: dict[str, object],
             status: str = 'available') -> tuple[Call, ...]:
-    """attach_volumes, of a volume that is_volume_available."""
+    """Return the calls of attach_volumes, for a volume that passes is_volume_available."""
     return tuple(_by('attach_volumes', call) for call in (
         sdk.get_volume(status, attachments=list, multiattach=bool),
         sdk.action('reserve_volume', {'os-reserve': None}),
@@ -54,8 +55,9 @@ def _attach(connector: dict[str, object], boot: dict[str, object],
 
 
 def _detach(connector: dict[str, object]) -> tuple[Call, ...]:
-    """detach_volumes, of a volume that is_volume_attached; os-detach comes last, with the id that
-    was read first.
+    """Return the calls of detach_volumes, for a volume that passes is_volume_attached.
+
+    os-detach is the last action, with the attachment id that was read first.
     """
     return tuple(_by('detach_volumes', call) for call in (
         sdk.get_volume('in-use', attachments=[_ATTACHED]),

@@ -1,8 +1,7 @@
-"""Nova 34: what it asks in each of its flows (compute/api.py, compute/manager.py,
-conductor/manager.py and virt/block_device.py), in order.
+"""Nova 34, with the requests of each of its flows in their order.
 
-``functional/test_nova_contract.py`` plays what a recording of Nova shows in full, and looks at the
-target besides.
+The flows are in compute/api.py, compute/manager.py, conductor/manager.py and virt/block_device.py.
+``functional/test_nova_contract.py`` plays a recording of Nova in full, and also checks the target.
 """
 from blockattach.tests.contracts import nova_calls as nova
 from blockattach.tests.contracts.calls import CLOUD_ADMIN
@@ -29,7 +28,7 @@ _IN_USE = {'attachments': [nova.SERVER_OF]}
 
 
 def _connect(host: str = HOST, name: str = 'attachment') -> tuple[Call, ...]:
-    """What a compute host does with a reservation: virt/block_device.py:_volume_attach."""
+    """Return the requests of a compute host for a reservation (block_device.py:_volume_attach)."""
     return (nova.versions(), nova.get('reserved', version=nova.LOCK),
             nova.attachment_update(host, name=name), nova.encryption(),
             nova.attachment_complete(name))
@@ -47,7 +46,7 @@ _MISSING = {'volume': 'missing', 'attachment': 'missing', 'snapshot': 'missing'}
 
 
 def _missing(call: Call) -> Call:
-    """The same of something that is not there."""
+    """Return the row with the ids of resources that do not exist."""
     def replaced(value: object) -> object:
         for name, other in _MISSING.items():
             if isinstance(value, str):
@@ -81,7 +80,7 @@ _FLOWS = (
         nova.attachment_create(name='second', server='{second_server}'),
         nova.attachment_update(OTHER, name='second'), nova.encryption(),
         nova.attachment_complete('second'),
-        # What a swap counts writers by: compute/api.py:_count_attachments_for_swap.
+        # A swap counts the writers in compute/api.py:_count_attachments_for_swap.
         nova.attachment_get('attached'), nova.attachment_get('attached', 'second'),
         nova.begin_detaching(), nova.attachment_delete(),
         nova.get('in-use', attachments=[{'server_id': '{second_server}'}]),

@@ -1,5 +1,6 @@
-"""Each method of nova/volume/cinder.py:API, what it asks by python-cinderclient, and what
-``_untranslate_volume_summary_view`` and its like read of the answers.
+"""Requests of each method of nova/volume/cinder.py:API, which uses python-cinderclient.
+
+``_untranslate_volume_summary_view`` and similar functions read the responses.
 """
 import itertools
 from typing import Any
@@ -29,7 +30,7 @@ CONNECTION = {'driver_volume_type': 'iscsi', 'attachment_id': '{attachment}',
               'auth_method': 'CHAP', 'auth_username': str, 'auth_password': str,
               'access_mode': 'rw', 'encrypted': False, 'qos_specs': TEXT, 'cacheable': False,
               'enforce_multipath': True}
-"""Flat, as the attachments have it: os-brick connects by it, and libvirt reads the rest."""
+"""Flat connection info as attachments have it, for os-brick and for libvirt."""
 SNAPSHOT = {'id': '{snapshot}', 'status': str, 'size': 1, 'created_at': TIME, 'name': TEXT,
             'description': TEXT, 'volume_id': '{volume}'}
 PROGRESS = {'os-extended-snapshot-attributes:progress': str,
@@ -37,7 +38,7 @@ PROGRESS = {'os-extended-snapshot-attributes:progress': str,
 
 
 def connector(host: str, device: str | None = '/dev/vdb') -> dict[str, Any]:
-    """What os-brick's get_connector_properties says of a host, with the device by Nova."""
+    """Return the properties from os-brick's get_connector_properties, with the device of Nova."""
     words = {'platform': 'x86_64', 'os_type': 'linux', 'ip': '127.0.0.1', 'host': host,
              'multipath': False, 'enforce_multipath': True,
              'initiator': f'iqn.2016-04.com.example:{host}', 'do_local_attach': False,
@@ -46,13 +47,13 @@ def connector(host: str, device: str | None = '/dev/vdb') -> dict[str, Any]:
 
 
 def versions() -> Call:
-    """Before a call that names a version, of the host's root."""
+    """Return the request of the API versions, which precedes a call with a microversion."""
     return Call('_get_server_version', 'GET /', 300, reads={'versions': [
         {'version': '3.71', 'min_version': '3.0'}]})
 
 
 def get(status: str, who: Persona = MEMBER, version: str | None = None, **reads: Any) -> Call:
-    """A volume: at 3.69 with what names os-brick's lock, both or none."""
+    """Return a volume show, which from 3.69 on has both fields of os-brick's lock."""
     lock = ({'shared_targets': ABSENT, 'service_uuid': ABSENT} if version is None else
             {'shared_targets': False, 'service_uuid': ID})
     return Call('get', 'GET /volumes/{volume}', 200, version,
@@ -61,7 +62,10 @@ def get(status: str, who: Persona = MEMBER, version: str | None = None, **reads:
 
 
 def create(body: dict[str, Any], **reads: Any) -> Call:
-    """With all its nulls, also ``backup_id``, below the version that has it."""
+    """Return a create of a volume, which sends all fields also as null.
+
+    The null ``backup_id`` is sent with a microversion that does not have it.
+    """
     named = {'imageRef': 'imageRef', 'snapshot_id': 'snapshot_id'}
     fields = {'size': 1, 'consistencygroup_id': None, 'snapshot_id': None, 'name': '',
               'description': '', 'volume_type': None, 'availability_zone': None, 'metadata': {},
@@ -75,7 +79,7 @@ def create(body: dict[str, Any], **reads: Any) -> Call:
 
 def attachment_create(info: Any = None, host: str = '', name: str = 'attachment',
                       server: str = '{server}', who: Persona = MEMBER) -> Call:
-    """Reserves; with a connector, which only a live migration sends, it connects as well."""
+    """Return an attachment create, which a live migration sends with a connector."""
     words = connector(host) if host else None
     return Call('attachment_create', 'POST /attachments', 200, ATTACHMENTS,
                 {'attachment': {'volume_uuid': '{volume}', 'connector': words,
@@ -87,7 +91,7 @@ def attachment_create(info: Any = None, host: str = '', name: str = 'attachment'
 
 def attachment_update(host: str, device: str = '/dev/vdb', name: str = 'attachment',
                       who: Persona = MEMBER) -> Call:
-    """The host that connects; what it connects by comes back."""
+    """Return an attachment update with the connector of a host."""
     words = connector(host, device)
     return Call('attachment_update', f'PUT /attachments/{{{name}}}', 200, ATTACHMENTS,
                 {'attachment': {'connector': words}},
@@ -98,20 +102,19 @@ def attachment_update(host: str, device: str = '/dev/vdb', name: str = 'attachme
 
 
 def attachment_complete(name: str = 'attachment', who: Persona = MEMBER) -> Call:
-    """The server has it."""
     return Call('attachment_complete', f'POST /attachments/{{{name}}}/action', 204, ATTACHMENTS,
                 {'os-complete': None}, uses=use('attachments.complete', f'{{{name}}}'), who=who)
 
 
 def attachment_delete(name: str = 'attachment', who: Persona = MEMBER) -> Call:
-    """Answered with what is left on the volume; Nova looks at the status only."""
+    """Return an attachment delete, of whose response Nova reads only the status."""
     return Call('attachment_delete', f'DELETE /attachments/{{{name}}}', 200, ATTACHMENTS,
                 reads={'attachments': list}, uses=use('attachments.delete', f'{{{name}}}'),
                 who=who)
 
 
 def attachment_get(status: str, name: str = 'attachment', who: Persona = MEMBER) -> Call:
-    """``attach_mode`` is what a swap counts writers by."""
+    """Return an attachment show, from which a swap counts the writers by ``attach_mode``."""
     return Call('attachment_get', f'GET /attachments/{{{name}}}', 200, ATTACHMENTS,
                 reads={'attachment': {'id': f'{{{name}}}', 'status': status, 'attach_mode': 'rw',
                                       'connection_info': {**CONNECTION,
@@ -120,7 +123,7 @@ def attachment_get(status: str, name: str = 'attachment', who: Persona = MEMBER)
 
 
 def attachment_get_all(*found: str, of: str = 'server') -> Call:
-    """Those of a server, or of a volume, in any order; found on hard reboot."""
+    """Return an attachment list of a server or of a volume, in any order."""
     parameter = {'server': 'instance_id', 'volume': 'volume_id'}[of]
     orders = itertools.permutations(
         {'id': f'{{{name}}}', 'volume_id': '{volume}'} for name in found)
@@ -130,7 +133,7 @@ def attachment_get_all(*found: str, of: str = 'server') -> Call:
 
 
 def encryption() -> Call:
-    """Before each connection: the volume is plain."""
+    """Return an encryption show of a plain volume, which precedes each connection."""
     return Call('get_volume_encryption_metadata', 'GET /volumes/{volume}/encryption', 200,
                 reads={'encryption_key_id': None},
                 uses=use('volumes.get_encryption_metadata', '{volume}'))
@@ -138,30 +141,29 @@ def encryption() -> Call:
 
 def action(by: str, named: str, body: Any = None, *arguments: Any, answered: int = 202,
            reads: Any = None, raises: str = '', who: Persona = MEMBER) -> Call:
-    """One of a volume."""
+    """Return a volume action."""
     return Call(by, 'POST /volumes/{volume}/action', answered, None, {named: body}, reads,
                 use(f'volumes.{named.removeprefix("os-")}', '{volume}', *arguments),
                 raises, who)
 
 
 def begin_detaching(**more: Any) -> Call:
-    """Still on every detach."""
+    """Return an os-begin_detaching, which Nova still sends on each detach."""
     return action('begin_detaching', 'os-begin_detaching', **more)
 
 
 def roll_detaching() -> Call:
-    """A detach has failed."""
+    """Return an os-roll_detaching, which Nova sends after a failed detach."""
     return action('roll_detaching', 'os-roll_detaching')
 
 
 def delete() -> Call:
-    """A volume that Nova has made."""
     return Call('delete', 'DELETE /volumes/{volume}', 202,
                 uses=use('volumes.delete', '{volume}'))
 
 
 def limits() -> Call:
-    """Before the snapshots of a server's volumes."""
+    """Return a limits show, which precedes the snapshots of a server's volumes."""
     return Call('get_absolute_limits', 'GET /limits', 200, reads={'limits': {'absolute': {
         'maxTotalSnapshots': int, 'totalSnapshotsUsed': int, 'maxTotalVolumes': int,
         'maxTotalVolumeGigabytes': int, 'totalVolumesUsed': int, 'totalGigabytesUsed': int}}},
@@ -169,7 +171,7 @@ def limits() -> Call:
 
 
 def create_snapshot(force: bool = False) -> Call:
-    """Of a volume in use, by force."""
+    """Return a snapshot create. Nova forces it for a volume in use."""
     return Call('create_snapshot_force' if force else 'create_snapshot', 'POST /snapshots', 202,
                 None, {'snapshot': {'volume_id': '{volume}', 'force': force, 'name': 's',
                                     'description': None, 'metadata': {}}},
@@ -178,14 +180,14 @@ def create_snapshot(force: bool = False) -> Call:
 
 
 def get_snapshot() -> Call:
-    """Polled until it is available."""
+    """Return a snapshot show, which Nova polls until the status is available."""
     return Call('get_snapshot', 'GET /snapshots/{snapshot}', 200,
                 reads={'snapshot': {**SNAPSHOT, **PROGRESS, 'status': 'available'}},
                 uses=use('volume_snapshots.get', '{snapshot}'))
 
 
 def update_snapshot_status(status: str, answered: int = 202, raises: str = '') -> Call:
-    """Nova's part of an assisted snapshot has ended."""
+    """Return an os-update_snapshot_status, with which Nova ends an assisted snapshot."""
     body = {'status': status, 'progress': '90%'}
     return Call('update_snapshot_status', 'POST /snapshots/{snapshot}/action', answered, None,
                 {'os-update_snapshot_status': body}, raises=raises,
@@ -193,6 +195,10 @@ def update_snapshot_status(status: str, answered: int = 202, raises: str = '') -
 
 
 def fails(call: Call, answered: int, raises: str, said: str = '') -> Call:
-    """The same, refused: what Nova makes of it, and what the sentence has."""
+    """Return the row with an error response.
+
+    :param raises: error that Nova makes of it
+    :param said: part of the message
+    """
     return call._replace(answered=answered, raises=raises,
                          reads=calls.Text((said,)) if said else None)

@@ -1,5 +1,6 @@
-"""openstacksdk 4: the block-storage proxy. Of each noun it names the highest microversion that it
-and the service have.
+"""Block-storage proxy of openstacksdk 4.
+
+Each request names the highest microversion that the SDK and the service have for the resource.
 """
 from typing import Any
 
@@ -30,7 +31,7 @@ VOLUME: dict[str, Any] = {**nova.VOLUME, 'metadata': Values(str),
                           'source_volid': nova.TEXT, 'user_id': str}
 ATTACHMENT = {'id': '{attachment}', 'volume_id': '{volume}', 'instance': '{server}',
               'status': str, 'connection_info': {},
-              # What the client reads of it and nobody sends: its fields are None, here as there.
+              # The client reads fields that no Block Storage service sends, and sets them to None.
               'attach_time': ABSENT, 'detach_time': ABSENT, 'mode': ABSENT}
 SNAPSHOT = {**nova.SNAPSHOT, 'metadata': Values(str)}
 _CONNECTED = {**ATTACHMENT, 'connection_info': nova.CONNECTION}
@@ -39,7 +40,7 @@ DISCOVER = Call('get_endpoint_data', 'GET /v3/', 200, reads=VERSIONS,
 
 
 def get_volume(status: str, **reads: Any) -> Call:
-    """What waiters poll."""
+    """Return a volume show, as the waiters of the SDK poll it."""
     return Call('get_volume', 'GET /volumes/{volume}', 200, NEWEST,
                 reads={'volume': {**VOLUME, 'status': status, **reads}},
                 uses=use('get_volume', '{volume}'))
@@ -47,13 +48,13 @@ def get_volume(status: str, **reads: Any) -> Call:
 
 def action(by: str, body: dict[str, Any], *arguments: Any, answered: int = 202,
            reads: Any = None) -> Call:
-    """One of a volume."""
+    """Return a volume action."""
     return Call(by, 'POST /volumes/{volume}/action', answered, NEWEST, body, reads,
                 use(by, '{volume}', *arguments))
 
 
 def set_volume_metadata(**fields: str) -> Call:
-    """Without a version."""
+    """Return a metadata update, which the SDK sends without a microversion."""
     return Call('set_volume_metadata', 'POST /volumes/{volume}/metadata', 200, None,
                 {'metadata': fields}, {'metadata': fields},
                 use('set_volume_metadata', '{volume}', **fields))
@@ -86,7 +87,7 @@ _FLOWS = (
              reads={'volumes': [VOLUME]}),
         Call('volumes', 'GET /volumes/detail?limit=1', 200, NEWEST,
              reads={'volumes': [VOLUME]}, uses=Use('volumes', keywords={'limit': 1}, sends=2)),
-        # A full page is the last one only when the next is empty.
+        # The SDK does not know that a full page is the last one until the next page is empty.
         Call('volumes', 'GET /volumes/detail?limit=1&marker={volume}', 200, NEWEST,
              reads={'volumes': []}),
         action('extend_volume', {'os-extend': {'new_size': 2}}, 2),

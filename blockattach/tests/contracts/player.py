@@ -1,4 +1,6 @@
-"""Plays rows of a table against the API: sends them, or has the real client send them.
+"""Replay of the rows of a contract against the API, as plain requests or by the real client.
+
+The rows of a flow are played one by one:
 
     player = Player(fixture, nova.CONSUMER, names)
     for call in flow.calls:
@@ -22,7 +24,7 @@ _USER = 'c0a1e5ce52c64a1f9f4a5d3f7b1c9e01'
 
 
 class Asked(NamedTuple):
-    """A request, as it is compared: the path from the noun on, the query in any order."""
+    """Comparable form of a request: the path from the noun on, and the query without an order."""
 
     method: str
     path: str
@@ -32,7 +34,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, request: webob.Request, project_id: str) -> 'Asked':
-        """What came in."""
+        """Parse a received request."""
         path = request.path
         if path not in _BY_ITSELF:
             path = path.removeprefix('/v3').removeprefix(f'/{project_id}')
@@ -42,7 +44,7 @@ class Asked(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A request and its answer."""
+    """Request and its response."""
 
     asked: Asked
     status: int
@@ -50,14 +52,13 @@ class Exchange(NamedTuple):
 
     @classmethod
     def of(cls, request: webob.Request, response: webob.Response, project_id: str) -> 'Exchange':
-        """What went in and out."""
         is_json = (response.content_type or '').startswith('application/json')
         return cls(Asked.of(request, project_id), response.status_code,
                    json.loads(response.body) if response.body and is_json else None)
 
 
 class Recorder:
-    """A WSGI application before another; keeps what clients ask it."""
+    """WSGI application that records the requests to another application, and its responses."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -65,7 +66,6 @@ class Recorder:
 
     def __call__(self, environ: dict[str, Any],
                  start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Pass on."""
         request = webob.Request(environ)
         request.make_body_seekable()
         response = request.get_response(self._application)
@@ -73,15 +73,15 @@ class Recorder:
         return response(environ, start_response)
 
     def take(self, project_id: str) -> list[Exchange]:
-        """What was asked since; the project may stand in the address."""
+        """Return the exchanges since the last call, without the project id in their paths."""
         taken, self.exchanges = self.exchanges, []
         return [Exchange.of(request, response, project_id) for request, response in taken]
 
 
 class Player:
-    """One flow of a consumer.
+    """Player of one flow of a consumer.
 
-    :ivar names: what was kept, besides what there is from the beginning
+    :ivar names: kept strings, and the ids of projects, servers and prepared resources
     """
 
     def __init__(self, fixture: http.ApiFixture, consumer: calls.Consumer,
@@ -94,18 +94,18 @@ class Player:
             **names}
 
     def token(self, who: calls.Persona) -> str:
-        """What a caller is known by."""
+        """Return the token of a caller."""
         return f'{_USER}:{self.names[who.project]}:{who.roles}'
 
     def play(self, call: calls.Call) -> None:
-        """Send a row and look at the answer.
+        """Send a row and check the response.
 
-        :raises AssertionError: it is not what the consumer reads
+        :raises AssertionError: if the consumer could not read the response
         """
         self.look_at(call, self._send(call))
 
     def look_at(self, call: calls.Call, exchange: Exchange) -> None:
-        """Whether a row is what was asked and answered."""
+        """Check that an exchange is as the row describes it."""
         where = f'{call.by or "beside"}: {call.asks}'
         wanted = self._wanted(call)
         assert wanted == exchange.asked, f'{where}\n  sent: {exchange.asked}\n  row:  {wanted}'
@@ -118,7 +118,7 @@ class Player:
             assert not found, '\n  '.join((where, *found))
 
     def _look_at_fault(self, where: str, call: calls.Call, exchange: Exchange) -> None:
-        """Each client takes the sentence out of the only object in the body."""
+        """Check a fault, which clients read from the only object in the body."""
         (_, fault), = exchange.answer.items()
         assert fault['code'] == call.answered, f'{where}: {fault}'
         found = list(calls.misfits(call.reads or str, fault['message'], self.names))

@@ -1,5 +1,6 @@
-"""The commands `cinder` (python-cinderclient 9) and `openstack` (python-openstackclient 10), at
-microversion 3.71: each begins with a look at what the service offers.
+"""Commands `cinder` (python-cinderclient 9) and `openstack` (python-openstackclient 10).
+
+They use microversion 3.71. Each command first asks for the API versions.
 """
 from typing import Any
 
@@ -21,7 +22,7 @@ _ATTACHMENT = {'id': '{attachment}', 'volume_id': '{volume}', 'instance': '{serv
 _OPENSTACK_ATTACHMENT = {**sdk.ATTACHMENT, 'connection_info': dict}
 _CONNECTION = {**nova.CONNECTION, 'enforce_multipath': bool}
 _SUMMARY = {key: _ATTACHMENT[key] for key in ('id', 'volume_id', 'status', 'instance')}
-# What each shell makes of the same options.
+# The shells turn the same options into different connectors.
 _CINDER_CONNECTOR = {
     'initiator': _INITIATOR, 'ip': '127.0.0.1', 'platform': 'x86_64', 'host': 'shell',
     'os_type': 'linux', 'multipath': 'False', 'mountpoint': '/dev/vdb'}
@@ -34,7 +35,7 @@ _FIELDS = {'size': 1, 'consistencygroup_id': None, 'snapshot_id': None, 'name': 
 
 
 def _command(first: Call, name: str, arguments: str, calls: tuple[Call, ...]) -> tuple[Call, ...]:
-    """What one command asks, in order."""
+    """Return the requests of a command in their order."""
     uses = Use(f'{name} {arguments}', sends=1 + len(calls))
     return tuple(row._replace(by=name, who=ADMIN, uses=uses if row is first else None)
                  for row in (first, *calls))
@@ -66,7 +67,7 @@ _CREATED = _call('POST /volumes', 202, {'volume': _FIELDS},
 _SHOWN = _call('GET /volumes/{volume}', 200, reads=_volume())
 _NAMED = _call('GET /volumes/detail?all_tenants=1&name=vol-{project}', 200,
                reads={'volumes': [sdk.VOLUME]})
-# By id, and then by name.
+# The shell looks for the id first, and for the name then.
 _FOUND = (_call('GET /volumes/vol-{project}', 404),
           _call('GET /volumes/detail?name=vol-{project}', 200, reads={'volumes': [sdk.VOLUME]}))
 _DELETED = _call('DELETE /attachments/{attachment}', 200)

@@ -60,7 +60,8 @@ class RecordedTest(test_contracts.ServiceCase):
         if consumer.client in clients.SHELLS:
             return clients.type_in(consumer.client, method, self.service.endpoint,
                                    self.compute.keystone_url, played.names['project'])
-        # What finds out versions by itself is made once; Nova makes one for each call.
+        # Nova creates a cinderclient per call. The SDK negotiates its version, so it is created
+        # once.
         key = call.who, call.version if consumer.client == 'cinderclient' else None
         if key not in kept:
             kept[key] = self.client(consumer, played, call)

@@ -1,6 +1,4 @@
-"""What tests of the plugin of openstackclient share: commands as they are typed, a service over
-HTTP, and what stands between the two.
-"""
+"""Base class of tests of the openstackclient plugin, whose commands run as processes."""
 import json
 import re
 import types
@@ -19,11 +17,11 @@ from blockattach.tests.functional import test_clients
 VERSION = 'OpenStack-API-Version'
 IQN = 'iqn.2026-01.org.example:'
 NOISE = re.compile(r'^(DEBUG|INFO|WARNING|ERROR):.*\n', re.M)
-"""What is logged besides where a command is forked off a process that has loaded it."""
+"""Lines that a command logs in addition when it is forked."""
 
 
 class Between:
-    """Stands between clients and the API: a test lets it answer itself, or change answers."""
+    """WSGI application before the API, which can answer by itself or change responses."""
 
     def __init__(self, application):
         self._application = application
@@ -56,7 +54,10 @@ class Between:
 
 
 class AttachmentCommandsTestCase(unittest.TestCase):
-    """``noun``: of which the commands are."""
+    """Test case with a service and prepared resources.
+
+    :cvar noun: noun of the commands
+    """
 
     noun = 'attachment'
 
@@ -75,7 +76,7 @@ class AttachmentCommandsTestCase(unittest.TestCase):
         self.between.__init__(self.api)
 
     def volume(self, name=None, kind='multiattach'):
-        """A new one, with what is needed of it."""
+        """Create a volume and return its id, name and project id."""
         status, body = self.plain.ask('POST', '/volumes', {'volume': {
             'size': 1, 'volume_type': kind, 'name': name or f'v-{uuid.uuid4()}'}})
         self.assertEqual(202, status, body)

@@ -1,11 +1,11 @@
-"""Stop a thread at a failpoint until it may go on."""
+"""Barrier that stops a thread at a failpoint."""
 import threading
 
 from blockattach.tests.functional import instances
 
 
 class Barrier:
-    """An action for a failpoint that stops the first thread until `open`; others pass."""
+    """Action of a failpoint that stops the first thread until `open`. Other threads pass."""
 
     def __init__(self):
         self._first = threading.Lock()

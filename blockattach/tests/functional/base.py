@@ -1,4 +1,4 @@
-"""What functional tests share: a service of their own in a process of its own, asked over HTTP."""
+"""Base class of functional tests, which start a service in a separate process."""
 import http.client
 import json
 import os
@@ -19,7 +19,7 @@ _TICK = 0.02
 
 
 class Api:
-    """Plain requests: status and body, whatever they are. One connection a request."""
+    """HTTP client that returns status and body of any response, and connects for each request."""
 
     def __init__(self, endpoint, seconds=SECONDS, versions='volume 3.71', headers=None):
         self._headers = {'OpenStack-API-Version': versions, 'Content-Type': 'application/json',
@@ -28,7 +28,10 @@ class Api:
         self._seconds = seconds
 
     def ask(self, method, path, body=None):
-        """The status and the body, read; OSError if there is no answer."""
+        """Send a request and return the status and the parsed body.
+
+        :raises OSError: if there is no response
+        """
         connection = http.client.HTTPConnection(self._parts.hostname, self._parts.port,
                                                 timeout=self._seconds)
         try:
@@ -44,24 +47,25 @@ class Api:
         return answer.status, json.loads(text) if text else None
 
     def list(self, noun, path=None):
-        """All of a noun, in detail."""
+        """Return the detailed list of a resource."""
         return self.ask('GET', path or f'/{noun}/detail')[1][noun]
 
 
 def connector(host):
-    """The connector of a host."""
     return {'initiator': f'iqn.2026-01.org.example:{host}', 'host': host, 'ip': '127.0.0.1'}
 
 
 def instance(host):
-    """The server that runs on a host, for calls without a connector."""
+    """Return the id of the server on a host, for calls without a connector."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
 
 
 def wait_for(condition, seconds=SECONDS, tick=_TICK):
-    """What the condition says in the end: as soon as it is true, at the latest after so long.
+    """Wait until a condition is true and return its value.
 
-    :param tick: how many seconds lie between two looks
+    After ``seconds`` the last false value is returned.
+
+    :param tick: seconds between two checks
     """
     time = clock.Clock()
     never = threading.Event()
@@ -72,37 +76,36 @@ def wait_for(condition, seconds=SECONDS, tick=_TICK):
 
 
 def pause(process):
-    """Let a process of ours stand still; returns when it does.
+    """Send SIGSTOP to a process and wait until all of its threads have stopped.
 
-    When the signal has been sent, its threads may still go on for a while on a busy machine.
+    On a busy machine, threads continue for a while after the signal has been sent.
     """
     process.send_signal(signal.SIGSTOP)
     until_still(process.pid)
 
 
 def until_still(pid):
-    """Return when a process that was stopped stands still."""
     assert wait_for(lambda: is_still(pid)), f'{pid} does not stand still'
 
 
 def is_still(pid):
-    """Whether all threads of a process stand still, as SIGSTOP lets them one by one."""
+    """Return True if all threads of a process have stopped, which they do one by one."""
     try:
         states = {(one / 'stat').read_text('ascii', 'replace').rpartition(')')[2].split()[0]
                   for one in pathlib.Path(f'/proc/{pid}/task').iterdir()}
     except OSError:
-        # One has ended since it was listed, so they run.
+        # A thread has ended since the folder was listed, so the process still runs.
         return False
     return states == {'T'}
 
 
 def settled(read_status):
-    """The status of a volume once it is no longer being made; False if that never ends."""
+    """Wait until a volume is no longer creating, and return its status or False."""
     return wait_for(lambda: (status := read_status()) != 'creating' and status)
 
 
 class ForkedStack(stack.Stack):
-    """One whose process need not import anything."""
+    """Stack whose process is forked, so that it need not import anything."""
 
     def begin(self, arguments, log):
         pipe = pathlib.Path(f'{self.log_path}.stdout')
@@ -116,10 +119,9 @@ class ForkedStack(stack.Stack):
 
 
 class StackTestCase(unittest.TestCase):
-    """A test that starts the service."""
 
     def a_stack(self, backend='fake', **options):
-        """A service that serves, until the end of the test."""
+        """Start a service that is stopped and removed after the test."""
         made = ForkedStack(backend, **options)
         self.addCleanup(made.remove)
         self.addCleanup(made.stop)
@@ -127,7 +129,7 @@ class StackTestCase(unittest.TestCase):
         return made
 
     def outside_program(self, present, name):
-        """Skip without an outside program; where CI is true, its absence is a failure."""
+        """Skip the test if a program is not installed, or fail it if CI is true."""
         if not present:
             if os.environ.get('CI') == 'true':
                 self.fail(f'{name} is not installed')
@@ -135,13 +137,13 @@ class StackTestCase(unittest.TestCase):
             self.skipTest(f'{name} is not installed')
 
     def random(self):
-        """Chance that can be had again: from the seed that is printed."""
+        """Return a random generator whose seed is printed, or taken from BLOCKATTACH_TEST_SEED."""
         seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
         print(f'{self.id()}: BLOCKATTACH_TEST_SEED={seed}')
         return random.Random(seed)
 
     def a_volume(self, api, **wanted):
-        """The id of a volume that is available."""
+        """Create a volume, wait until it is available, and return its id."""
         status, made = api.ask('POST', '/volumes', {'volume': {'size': 1, **wanted}})
         self.assertEqual(202, status, made)
         volume_id = made['volume']['id']
@@ -149,5 +151,5 @@ class StackTestCase(unittest.TestCase):
         return volume_id
 
     def settled(self, api, volume_id):
-        """The status of a volume once it is no longer being made."""
+        """Wait until a volume is no longer creating, and return its status."""
         return settled(lambda: api.ask('GET', f'/volumes/{volume_id}')[1]['volume']['status'])

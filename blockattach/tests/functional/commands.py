@@ -1,7 +1,6 @@
-"""Commands of an operator and of users, run many times without loading everything each time.
+"""Console scripts of operators and users, which run in forked processes.
 
-Each runs as its console script does, in a process of its own, which was forked from one that has
-loaded what they need.
+The process that is forked has loaded their modules, so a test can run many commands.
 """
 import pathlib
 import tempfile
@@ -12,7 +11,7 @@ from blockattach.tests.fixtures import next_release
 
 
 class Done(NamedTuple):
-    """How a command ended, and what it said."""
+    """Exit status and output of a command."""
 
     status: int
     output: str
@@ -20,9 +19,10 @@ class Done(NamedTuple):
 
 
 def run(name, arguments, environment=None, prepare=None, code=None):
-    """Run one to its end; ``prepare`` is called in its process first.
+    """Run a command and return its exit status and output.
 
-    :param code: the folder with the package of the next release; None: this one
+    :param prepare: function that is called in the process of the command first
+    :param code: folder with the package of the next release, or None for this release
     """
     if code is not None:
         module = name.removeprefix('blockattach-').replace('-', '_')

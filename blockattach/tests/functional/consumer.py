@@ -1,9 +1,9 @@
-"""A consumer as Nova would be one: a process of its own that knows the bus and nothing else of us.
+"""Consumer like Nova, which is a separate process and uses only the bus.
 
     python consumer.py --config-file FILE PROJECT USER VOLUME INSTANCE
 
-It attaches the volume to an instance, completes the attachment, looks at it and, once a line comes
-on standard input, detaches it. What it was answered it prints, in lines of JSON.
+The process attaches the volume to an instance, completes the attachment and reads it. After a line
+on standard input, it detaches the volume. It prints the results as lines of JSON.
 """
 import json
 import sys
@@ -22,7 +22,7 @@ def report(**words):
 
 
 def refused(act, *arguments):
-    """How an act is refused: the class of the error."""
+    """Call a function and return the class name of its error, or None."""
     try:
         act(*arguments)
     except Exception as error:

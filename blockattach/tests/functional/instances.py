@@ -1,7 +1,7 @@
-"""One backend in memory and the instances of its volume manager: each may die at any point.
+"""Backend in memory, and instances of its volume manager that may die at any failpoint.
 
-The database, the store and the target outlive an instance, as they do in earnest.
-`World.disagreements` says what does not agree in the end.
+The database, the store and the target outlive an instance, as in a real deployment.
+`World.disagreements` returns their differences at the end of a test.
 """
 import os
 import random
@@ -49,20 +49,22 @@ RW, RO = connection.AccessMode.RW, connection.AccessMode.RO
 
 
 class Death(BaseException):
-    """The process is no more: nothing in it catches this."""
+    """Death of the process, which no code of the process catches."""
 
 
 def die():
-    """An action for a failpoint."""
+    """Action of a failpoint that simulates a process death."""
     raise Death
 
 
 class Instance:
-    """One instance of a volume manager: nothing of it is handed to the next."""
+    """Instance of a volume manager, which passes nothing to the next one."""
 
     def __init__(self, world, host=HOST, service=None, clock=None, loaded=None):
-        """``service``: its own name in the cluster ``host``, which others serve too; ``loaded``:
-        another backend than that of the world.
+        """Build an instance.
+
+        :param service: host of the instance as a member of the cluster ``host``
+        :param loaded: other backend than that of the world
         """
         name, (home, _, backend_name) = (service or host).partition('@')[0], host.partition('@')
         self.work = bus.Work()
@@ -73,19 +75,23 @@ class Instance:
         self.manager, self.recovery, self.truth, self.one_shot, self.repairer, self.runner = kept
 
     def look(self):
-        """What comes round every few seconds."""
+        """Run the periodic passes once, and return what they have found."""
         return self.recovery.look() + self.truth.repair()
 
 
 class World:
-    """A deployment in this process, and one backend; `close` ends it.
+    """Deployment in this process with one backend. `close` ends it.
 
-    ``scheduler`` is what listens for schedulers: without it, nobody does.
+    :ivar scheduler: RPC server of a scheduler. Without it, no scheduler receives messages
     """
 
     def __init__(self, notifier=None, changed=None, on=None):
-        """``notifier``: hears of what happens to attachments; without it nobody does. ``changed``:
-        further options; ``on``: another backend."""
+        """Build the deployment.
+
+        :param notifier: receiver of the notifications, if there is one
+        :param changed: additional options
+        :param on: other backend
+        """
         self._databases = database.DatabaseFixture(warm=True)
         self.database = self._databases.database
         self.deployment = in_process.Deployment(
@@ -117,20 +123,20 @@ class World:
         self._databases.close()
 
     def settle(self):
-        """Let all that waits go on, and what follows from it."""
+        """Run the queued work, and the work that it queues."""
         for _ in range(5):
             self.work.settle()
             self.instance.work.settle()
 
     def start_instance(self):
-        """The next instance; what the last one had taken on is forgotten."""
+        """Start the next instance without the queued work of the previous one."""
         if self.instance is not None:
             self.instance.repairer.stop()
         self.instance = Instance(self)
         self.instance.service.start()
 
     def volume(self, multiattach=False):
-        """A volume that the store really has."""
+        """Create a volume, wait until it is available, and return its row."""
         made = self.ask_volume(multiattach)
         self.settle()
         made = volume_queries.get(self.database, made.id)
@@ -138,7 +144,10 @@ class World:
         return made
 
     def ask_volume(self, multiattach=False, progress=None):
-        """A volume that waits to be placed. ``progress``: what its making is to remember."""
+        """Create the row of a volume that waits for its placement.
+
+        :param progress: progress of the create that its work item records
+        """
         kind = self._types.get(multiattach)
         if kind is None:
             kind = self._types[multiattach] = make.volume_type(self.database,
@@ -150,20 +159,20 @@ class World:
         return self.create(volume, None, mode, instance)
 
     def create(self, volume, host, mode=None, instance=None):
-        """An attachment, for a new server where none is named."""
+        """Create an attachment, for a new server if none is given."""
         return self.control.create(self.caller, volume, attachment_verbs.Wish(
             volume.id, volume.project_id, instance or str(uuid.uuid4()), mode,
             connector(host) if host else None))
 
     def attached(self, volume, host, mode=None):
-        """An attachment in use, whose host has a session."""
+        """Create an attachment, complete it, and log its host in."""
         row = self.create(volume, host, mode)
         row = self.control.complete(self.caller, row)
         self.log_in(row)
         return row
 
     def log_in(self, row):
-        """The mode that a row's host gets."""
+        """Log the host of an attachment in, and return the mode or None."""
         return self.target.log_in(row.volume_id, row.initiator, make.credential(
             self.database, row.volume_id, row.initiator))
 
@@ -183,7 +192,7 @@ class World:
         return volume_queries.get(self.database, volume.id)
 
     def expire(self):
-        """Let every deadline pass."""
+        """Set every deadline to a second ago."""
         with self.database.writer() as writer:
             for table in (models.attachments, models.work,
                           models.leases):
@@ -191,23 +200,24 @@ class World:
                                .values(deadline=db_clock.now(-1)))
 
     def look(self):
-        """What comes round every few seconds, once every deadline has passed."""
+        """Run the periodic passes once, after every deadline."""
         self.expire()
         self.instance.look()
 
     def granted(self, volume):
-        """The target's grants of a volume: initiator to mode and sessions."""
+        """Return mode and sessions of the grants of a volume by initiator."""
         return {grant.initiator: (grant.mode, grant.sessions)
                 for export in self.target.exports() if export.volume_id == volume.id
                 for grant in export.grants}
 
     def disagreements(self):
-        """What rows, target and store do not say alike, or do not say for good."""
+        """Return the differences between rows, target and store, and all work in progress."""
         looking = checker.Checker(self.database, {HOST: self.target})
         facts = looking.facts()
         found = [f'{one.invariant}: {one.volume_id} {one.attachment_id} {one.said}'
                  for one in invariants.check(facts)]
-        # The deadline of what nobody works on may be long in coming.
+        # The invariants ignore work in progress until its deadline, which may be far in the
+        # future.
         found += [f'attachment {row.id} is {row.state}' for row in facts.attachments
                   if row.state in lifecycle.TRANSITIONAL]
         found += [f'volume {volume.id} is {volume.own_status}' for volume in facts.volumes
@@ -224,7 +234,7 @@ class World:
                         for name, _ in placed.items() ^ stored.items()]
 
     def _locked_out(self, facts):
-        """Initiators that are granted, and cannot log in with their credential."""
+        """Return the granted initiators that cannot log in with their credential."""
         found = []
         for volume_id, initiator in facts.wanted():
             secret = make.credential(self.database, volume_id, initiator)
@@ -236,7 +246,6 @@ class World:
 
 
 def connector(host):
-    """The connector of a host."""
     return make.connector(initiator_of(host), host)
 
 
@@ -245,7 +254,7 @@ def initiator_of(host):
 
 
 def outcome(act, *arguments):
-    """What an act returned, or the error of ours that it raised."""
+    """Return the result of a function, or the error of the service that it raised."""
     try:
         return act(*arguments)
     except errors.BlockattachError as exc:
@@ -253,7 +262,7 @@ def outcome(act, *arguments):
 
 
 class WorldTestCase(unittest.TestCase):
-    """A fresh world per test; no failpoint outlives it."""
+    """Test case with a new world. All failpoints are disarmed after the test."""
 
     def setUp(self):
         super().setUp()
@@ -265,7 +274,7 @@ class WorldTestCase(unittest.TestCase):
         return made
 
     def dies_at(self, point, act):
-        """Let the process die there, in an act or in what follows from it."""
+        """Check that the process dies at a failpoint in a function or in the work that follows."""
         failpoints.arm(point, die)
         try:
             with self.assertRaises(Death, msg=point):
@@ -275,7 +284,7 @@ class WorldTestCase(unittest.TestCase):
             failpoints.disarm(point)
 
     def settle(self):
-        """Let what was begun go on until nothing is left to do now."""
+        """Run the queued work until none is left."""
         self.world.settle()
 
     def arm(self, name, action=die):
@@ -283,17 +292,17 @@ class WorldTestCase(unittest.TestCase):
         self.addCleanup(failpoints.disarm, name)
 
     def random(self):
-        """Chance that can be had again: from the seed that is printed."""
+        """Return a random generator whose seed is printed, or taken from BLOCKATTACH_TEST_SEED."""
         seed = int(os.environ.get('BLOCKATTACH_TEST_SEED') or random.randrange(2 ** 32))
         print(f'{self.id()}: BLOCKATTACH_TEST_SEED={seed}')
         return random.Random(seed)
 
     def wait_for(self, condition):
-        """Wait until something is so that threads bring about."""
+        """Wait until other threads have made a condition true."""
         polling.until(condition, tick=0.002)
 
     def at_once(self, *acts):
-        """Begin all acts together; the outcomes in their order."""
+        """Run the functions at once and return their outcomes in order."""
         barrier = threading.Barrier(len(acts))
 
         def run(act):
@@ -305,14 +314,14 @@ class WorldTestCase(unittest.TestCase):
                     for running in [threads.submit(run, act) for act in acts]]
 
     def begin(self, act, *arguments):
-        """Begin one act in a thread; its future."""
+        """Start a function in a thread and return a future of its outcome."""
         threads = futures.ThreadPoolExecutor(1)
         self.addCleanup(threads.shutdown)
         self.addCleanup(self.world.target.faults.clear)
         return threads.submit(outcome, act, *arguments)
 
     def until_held(self, driver, method, calls=1):
-        """Until a driver's method was entered so often since `hold`."""
+        """Wait until a method of a driver was called a number of times since `hold`."""
         self.wait_for(lambda: driver.faults.calls.get(method, 0) >= calls)
 
     def assert_agree(self, world=None):

@@ -1,5 +1,6 @@
-"""Nova's part, as a recording of Nova 34 shows it: what it asks in one go, and what it reads of
-the answers. What it would not find ends the test.
+"""Requests of Nova 34 as recorded, and the parts of the responses that it reads.
+
+A missing part fails the test.
 """
 import json
 import uuid
@@ -13,7 +14,7 @@ ADMIN_PROJECT = 'ad31f0c5a24a3a8a0f3f6d4f1f2b1100'
 SERVICE_PROJECT = '5e41f0c5a24a3a8a0f3f6d4f1f2b1100'
 ATTACHMENTS = '3.44'
 CONNECTING = '3.69'
-"""Versions that Nova names; whatever else it asks, it names none."""
+"""Microversions of the requests that name one. The other requests name none."""
 
 _USERS = {
     http.PROJECT: 'member,reader',
@@ -21,7 +22,7 @@ _USERS = {
     SERVICE_PROJECT: 'admin,service',
 }
 
-# What Nova makes its own volume of. It cannot do without any of these.
+# Keys from which Nova builds its own volume object. Each of them is required.
 _VOLUME = ('id', 'status', 'size', 'availability_zone', 'created_at', 'name', 'description',
            'volume_type', 'snapshot_id', 'bootable', 'metadata', 'multiattach', 'attachments')
 _SERVER = ('server_id', 'attachment_id', 'device')
@@ -29,19 +30,22 @@ _LIMITS = ('maxTotalSnapshots', 'totalSnapshotsUsed')
 
 
 class Refused(Exception):
-    """An answer that Nova takes for a failure; ``args``: status, sentence."""
+    """Response that Nova treats as a failure. ``args`` are the status and the message."""
 
 
 class Nova:
-    """Asks one endpoint, in the name of the project's user unless another token is given.
+    """Client of one endpoint with the token of the project's user, unless another project is
+    given.
 
-    :ivar requests: method, path and status of what was asked, in order
+    :ivar requests: method, path and status of the requests, in order
     """
 
     def __init__(self, fixture: http.ApiFixture, with_project: bool) -> None:
-        """
-        :param with_project: the catalog's address ends in the project's id (``volumev3``), or
-            does not (``block-storage``)
+        """Build a client.
+
+        :param with_project: True if the catalog's URL ends in the project id (``volumev3``), False
+            if
+            it does not (``block-storage``)
         """
         self._fixture = fixture
         self._with_project = with_project
@@ -49,9 +53,9 @@ class Nova:
 
     def ask(self, method: str, path: str, body: Any = None, version: str | None = None,
             project: str = http.PROJECT) -> Any:
-        """The JSON of the answer, None if it is empty.
+        """Send a request and return the JSON of the response, or None if it is empty.
 
-        :raises Refused: it is a failure
+        :raises Refused: if the status is an error
         """
         place = f'/v3/{project}' if self._with_project else '/v3'
         reply = self._send(method, place + path, body, version, project)
@@ -63,7 +67,10 @@ class Nova:
         return reply.body
 
     def highest_version(self) -> tuple[int, int]:
-        """From the root of the host, where there is neither a project nor a version."""
+        """Return the highest microversion from the root of the host.
+
+        The request has neither a project nor a microversion.
+        """
         reply = self._send('GET', '/', None, None, http.PROJECT)
         assert reply.status == 300, reply.text
         found, = (one for one in reply.body['versions'] if '3.' in one['version'])
@@ -72,7 +79,7 @@ class Nova:
 
     def volume(self, volume_id: str, version: str | None = None,
                project: str = http.PROJECT) -> dict[str, Any]:
-        """A volume; at 3.69 with what the lock of os-brick needs."""
+        """Show a volume, with the fields of os-brick's lock if the microversion is 3.69."""
         if version is not None:
             assert self.highest_version() >= _version(version)
         body = self.ask('GET', f'/volumes/{volume_id}', None, version, project)['volume']
@@ -81,7 +88,7 @@ class Nova:
         read['attachments'] = {one['server_id']: {key: one[key] for key in _SERVER}
                                for one in read['attachments']}
         if version is not None:
-            # Both or none: the name of the lock is made from the service.
+            # os-brick's lock needs both fields, because its name contains the service.
             read |= {key: body[key] for key in ('shared_targets', 'service_uuid')}
         if project != http.PROJECT:
             read |= {'migration_status': body['migration_status'],
@@ -91,7 +98,7 @@ class Nova:
     def create_attachment(self, volume_id: str, server_id: str,
                           connector: dict[str, Any] | None = None,
                           project: str = http.PROJECT) -> tuple[str, dict[str, Any]]:
-        """The id, and the connection information."""
+        """Create an attachment and return its id and its connection info."""
         assert self.highest_version() >= _version(ATTACHMENTS)
         made = self.ask('POST', '/attachments', {'attachment': {
             'volume_uuid': volume_id, 'connector': connector, 'instance_uuid': server_id}},
@@ -99,7 +106,7 @@ class Nova:
         return made['id'], made['connection_info']
 
     def connect(self, attachment_id: str, host: str, device: str) -> dict[str, Any]:
-        """The connection information of a compute host: all in one, with its kind."""
+        """Update an attachment with the connector of a host, and return its connection info."""
         updated = self.ask('PUT', f'/attachments/{attachment_id}',
                            {'attachment': {'connector': connector(host, device)}}, ATTACHMENTS)
         info: dict[str, Any] = updated['attachment']['connection_info']
@@ -107,24 +114,24 @@ class Nova:
         return info
 
     def attachment(self, attachment_id: str, project: str = http.PROJECT) -> dict[str, Any]:
-        """What Nova reads of an attachment that it knows."""
+        """Show an attachment and return the keys that Nova reads."""
         found = self.ask('GET', f'/attachments/{attachment_id}', None, ATTACHMENTS,
                          project)['attachment']
         return {key: found[key] for key in ('status', 'attach_mode', 'connection_info')}
 
     def attachments_of(self, server_id: str) -> list[tuple[str, str]]:
-        """The ids of a server's attachments and their volumes."""
+        """Return the ids of a server's attachments and of their volumes."""
         found = self.ask('GET', f'/attachments?instance_id={server_id}', None, ATTACHMENTS)
         return [(one['id'], one['volume_id']) for one in found['attachments']]
 
     def complete(self, attachment_id: str, project: str = http.PROJECT) -> None:
-        """The server has the volume; nothing is answered."""
+        """Complete an attachment, whose response must be empty."""
         assert self.ask('POST', f'/attachments/{attachment_id}/action', {'os-complete': None},
                         ATTACHMENTS, project) is None
         assert self.requests[-1][2] == 204
 
     def delete_attachment(self, attachment_id: str, project: str = http.PROJECT) -> None:
-        """Nova takes one that is gone for done."""
+        """Delete an attachment, or ignore that it does not exist."""
         try:
             self.ask('DELETE', f'/attachments/{attachment_id}', None, ATTACHMENTS, project)
         except Refused as refused:
@@ -132,24 +139,24 @@ class Nova:
                 raise
 
     def act(self, volume_id: str, action: str) -> None:
-        """An action on a volume, as Nova still does it beside attachments."""
+        """Send an action without a body, which Nova still uses beside attachments."""
         assert self.ask('POST', f'/volumes/{volume_id}/action', {action: None}) is None
         assert self.requests[-1][2] == 202
 
     def encryption_key(self, volume_id: str) -> str | None:
-        """Asked before each connection; None: the volume is plain."""
+        """Return the id of the encryption key, or None for a plain volume."""
         key: str | None = self.ask('GET', f'/volumes/{volume_id}/encryption').get(
             'encryption_key_id')
         return key
 
     def limits(self) -> dict[str, int]:
-        """What a snapshot of a server looks at."""
+        """Return the limits that Nova checks before a snapshot of a server."""
         absolute = self.ask('GET', '/limits')['limits']['absolute']
         return {key: absolute[key] for key in _LIMITS}
 
     def use(self, volume_id: str, attachment_id: str, host: str,
             device: str) -> dict[str, Any]:
-        """What a compute host does with an attachment, up to the end."""
+        """Send the requests of a compute host from the reservation to the completed attachment."""
         self.volume(volume_id, CONNECTING)
         info = self.connect(attachment_id, host, device)
         assert self.encryption_key(volume_id) is None
@@ -158,15 +165,16 @@ class Nova:
 
     def attach(self, volume_id: str, server_id: str, host: str = 'cloudhost',
                device: str = '/dev/sdb') -> tuple[str, dict[str, Any]]:
-        """A volume for a server that runs: the attachment's id and its host's connection
-        information."""
+        """Attach a volume to a running server, and return the attachment id and the connection
+        info.
+        """
         self.volume(volume_id)
         attachment_id, info = self.create_attachment(volume_id, server_id)
         assert info == {}
         return attachment_id, self.use(volume_id, attachment_id, host, device)
 
     def detach(self, volume_id: str, attachment_id: str) -> None:
-        """The other way round."""
+        """Detach a volume from a running server."""
         self.volume(volume_id)
         self.act(volume_id, 'os-begin_detaching')
         self.volume(volume_id, CONNECTING)
@@ -192,7 +200,7 @@ class Nova:
 
 
 def connector(host: str, device: str) -> dict[str, Any]:
-    """What Nova's host says of itself: os-brick's words, and the device."""
+    """Return the properties from os-brick's get_connector_properties, with the device of Nova."""
     return {'platform': 'x86_64', 'os_type': 'linux', 'ip': '127.0.0.1', 'host': host,
             'multipath': False, 'enforce_multipath': True,
             'initiator': f'iqn.2016-04.com.example:{host}', 'do_local_attach': False,

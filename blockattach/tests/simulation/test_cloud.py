@@ -1,5 +1,6 @@
-"""The interface of scenarios: what a story asks for happens, then and there, and never by the wall
-clock; and a story that was violated, or was another one, fails.
+"""Interface of scenarios: faults happen at the requested moment, on virtual time.
+
+A story fails if it violates an invariant, or if a planned fault did not happen.
 """
 import unittest
 from typing import Any
@@ -141,7 +142,7 @@ class ServersTest(base.ScenarioTestCase):
 
 
 class JudgedTest(unittest.TestCase):
-    """What makes a scenario fail, whatever its own lines say."""
+    """Checks that make a story fail whatever it asserts itself."""
 
     def wrong(self, cloud, story):
         with self.assertRaises(AssertionError) as caught:
@@ -168,7 +169,7 @@ class JudgedTest(unittest.TestCase):
         cloud = clouds.Cloud()
 
         def story():
-            # Past the client: nobody remembers what was answered.
+            # The request bypasses the client, so no client knows the volume.
             cloud.consumers.ask('POST', '/volumes', {'volume': {'size': 1}})
         self.assertIn('P2 nobody_is_forgotten', self.wrong(cloud, story))
 

@@ -1,5 +1,7 @@
-"""Two volume managers of one cluster on one storage: one dies, stands still, is cut off or
-stopped, and the other goes on; and one of them acts at a time.
+"""Two volume managers of one cluster on one storage.
+
+One of them dies, pauses, is partitioned or stopped, and the other one continues. Only one of them
+acts on a volume or a pair at a time.
 """
 from blockattach.storage.domain import connection
 from lab.simulation import base
@@ -7,7 +9,7 @@ from lab.simulation import clients
 from lab.simulation import deployment
 
 LEASE_SECONDS = deployment.BACKEND_SECONDS
-# Longer than a lease, and than it takes the other one to notice.
+# Longer than a lease, and than the other member needs to notice.
 PAST_SECONDS = LEASE_SECONDS + 8
 SOON_SECONDS = 0.5
 LOOKS_SECONDS = 2 * deployment.RECONCILE_SECONDS + 1
@@ -25,7 +27,7 @@ class ClusterTestCase(base.ScenarioTestCase):
         return self.cloud.world.storage.target
 
     def granted(self):
-        """The hosts, by what ends their names."""
+        """Return the hosts of the grants by the last part of their initiator names."""
         return {grant.initiator.rpartition(':')[2] for export in self.target.exports()
                 for grant in export.grants}
 
@@ -42,7 +44,7 @@ class ClusterTestCase(base.ScenarioTestCase):
             (200,), 'GET', '/os-services')['services'] if one['binary'] == 'cinder-volume'}
 
     def cycles(self, volumes, each=4):
-        """Hosts that attach and detach, beside."""
+        """Start clients that attach and detach volumes in the background."""
         def repeat(host, volume):
             for _ in range(each):
                 made = self.api.attach(volume, host)
@@ -52,7 +54,7 @@ class ClusterTestCase(base.ScenarioTestCase):
                 for number, host in enumerate(clients.HOSTS)]
 
     def overtake(self, name):
-        """It is not asked any more, and another one is there."""
+        """Partition a member from the bus, and start the other one."""
         self.cloud.partition(name, database=False)
         self.cloud.start('volume-2')
 
@@ -126,7 +128,7 @@ class LoadTest(ClusterTestCase):
 
 
 class EndTest(ClusterTestCase):
-    """What a member was at and does not end is another's long before its time."""
+    """Handover of a member's unfinished work long before its deadline."""
 
     CLOUD = {'clustered': True,
              'settings': (('volume', 'worker_threads', 1), *LONG_TIMES)}
@@ -174,7 +176,7 @@ class EndTest(ClusterTestCase):
 
 
 class TurnsTest(ClusterTestCase):
-    """``volume-1`` alone at first, so that it is known which one works on what."""
+    """Turns of two members. ``volume-1`` starts alone, so that the test controls who acts."""
 
     DOWN = ('volume-2',)
 
@@ -238,8 +240,7 @@ class TurnsTest(ClusterTestCase):
                 asked.result()
 
     def overtaken_while_it_shuts_out(self, volume):
-        """``volume-1`` was asked to shut host a out, which takes too long; ``volume-2`` ends that
-        and lets it in again."""
+        """Attach host a by ``volume-2`` while its revoke by ``volume-1`` exceeds the lease."""
         self.cloud.pass_time(1)
         self.overtake('volume-1')
         joined = self.cloud.beside(self.api.attach, volume)
@@ -267,7 +268,7 @@ class TurnsTest(ClusterTestCase):
                 self.api.detach(made)
 
     def test_comparison_revoke_beyond_lease_restores_new_grant(self):
-        """It records nothing by which it would find the conflict."""
+        """The comparison records no state that would reveal the conflict."""
         volume = self.api.volume()
         self.grant_by_hand(volume)
         self.cloud.backend.delay('revoke', LEASE_SECONDS + 5)

@@ -1,4 +1,4 @@
-"""What an API answers to ``/healthcheck`` as time passes."""
+"""Responses of an API to ``/healthcheck`` as time passes."""
 import webob
 
 from lab.simulation import base
@@ -13,7 +13,7 @@ class HealthTest(base.ScenarioTestCase):
     CLOUD = {'control': 1}
 
     def reported(self):
-        """The reasons that the API gives; the status follows from them."""
+        """Return the reasons that the API reports, and check the status against them."""
         answer = webob.Request.blank('/healthcheck', accept='application/json').get_response(
             self.cloud.parts['api-1'].serving)
         reasons = answer.json['reasons']
@@ -21,7 +21,7 @@ class HealthTest(base.ScenarioTestCase):
         return reasons
 
     def watch(self):
-        """The API looks at what it depends on from now on."""
+        """Start the health monitor of the API, and wait until the API is healthy."""
         self.cloud.parts['api-1'].base.monitor.start()
         self.cloud.until(lambda: self.reported() == HEALTHY)
 

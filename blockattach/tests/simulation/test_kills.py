@@ -1,11 +1,11 @@
-"""Each process dies at each place that it passes: what it had begun goes forward or back, no host
-is interrupted, and nothing is orphaned.
+"""Death of each process at each place of an operation.
 
-In a cluster it does not come back: the other member goes on with what it had begun.
+The started work is finished or undone, no host is interrupted, and nothing is orphaned. In a
+cluster the process does not restart, and the other member continues its work.
 
-The gate plays every twelfth place in the first operation that comes by, and each in an attach and
-a detach; the layer ``exhaustive`` of ``tools/explore`` plays every place in every operation that
-the promises are about.
+The gate plays each place of an attach and of a detach, and every 24th of the other places that no
+earlier operation has passed. The layer ``exhaustive`` of ``tools/explore`` plays every place of
+every operation that the promises cover.
 """
 import collections
 import unittest
@@ -20,11 +20,11 @@ from lab.simulation import walk
 NAMES = (*(one.name for one in nouns.OPERATIONS), operations.START, operations.STOP)
 IN_CLUSTER = (*walk.IN_CLUSTER, operations.STOP)
 ALWAYS = ('attach', 'detach')
-"""The operations in which the gate plays each place, whatever others came by it before."""
+"""Operations in which the gate plays each place, even if an earlier operation has passed it."""
 
 
 def chosen(places):
-    """What of the places this run plays, in their order: in each operation a process dies."""
+    """Yield the places that this run plays, in order. A process dies in each operation."""
     known: set[tuple[str, str]] = set()
     new: collections.Counter[str] = collections.Counter()
     for one in places:
@@ -50,7 +50,7 @@ class EverywhereTest(unittest.TestCase):
 
 
 class KillsTestCase(unittest.TestCase):
-    """A test for each operation; in the gate some play several, which takes less time."""
+    """Test case per operation. In the gate some tests play several, which takes less time."""
 
     clustered = False
 
@@ -66,17 +66,17 @@ class KillsTestCase(unittest.TestCase):
 
 
 class AloneTest(KillsTestCase):
-    """The process comes back."""
+    """Deaths after which the process restarts."""
 
 
 class ClusterTest(KillsTestCase):
-    """The volume manager does not: its fellow goes on."""
+    """Deaths in a cluster, whose other member continues in place of the volume manager."""
 
     clustered = True
 
 
 class StandStillTest(unittest.TestCase):
-    """A process stands still for longer than what it does may take, and then goes on, or dies."""
+    """Pause of a process beyond the time limits of its work, after which it resumes or dies."""
 
     PLACES = exhaustive.Part(0, 4).chosen(tuple(walk.Place(*one) for one in (
         ('create', operations.API, 'control.volumes.after_create'),
@@ -89,7 +89,7 @@ class StandStillTest(unittest.TestCase):
         ('detach', operations.MANAGER, 'backend.target.revoke.before'),
         ('delete', operations.MANAGER, 'volume.volumes.after_unexport'),
         ('consumer', operations.CONTROL, 'control.attachments.after_connect_intent'))))
-    # Longer than any deadline, and than a client is patient; and shorter.
+    # The first is longer than every deadline and client timeout, and the second is shorter.
     SECONDS = (70, 25)
 
     def everywhere(self, seconds, dies):

@@ -1,4 +1,4 @@
-"""Which revokes of another holder's grant are excused: those after a lost lease, for a time."""
+"""Excused revokes of another holder's grant, which are those shortly after a lost lease."""
 import types
 import unittest
 
@@ -30,7 +30,7 @@ class OvertakenTest(unittest.TestCase):
         return made
 
     def act(self, verb='revoke', owner=None, error=None, acts=True):
-        """One act, in which the lease becomes another's."""
+        """Run an operation on the target during which the lease changes its owner."""
         granted = types.SimpleNamespace(volume_id=VOLUME, initiator=INITIATOR)
         try:
             with self.overtaken.watching(

@@ -1,4 +1,4 @@
-"""Placing volumes on two backends: one dies, or is silent; a scheduler does; reports go on."""
+"""Placement of volumes on two backends while a backend dies or is silent, or a scheduler dies."""
 from blockattach.platform import errors
 from lab.simulation import base
 from lab.simulation import deployment
@@ -55,7 +55,7 @@ class SilenceTest(PlacingTestCase):
 
 
 class TargetTest(PlacingTestCase):
-    """A target in the kernel: no process of its own is watched."""
+    """Target in the kernel, which has no process to watch."""
 
     UP = {'storage-1': 'up', 'storage-2': 'up'}
     WRONG = 'the target does not answer'
@@ -78,21 +78,21 @@ class TargetTest(PlacingTestCase):
         self.assertNotIn('backend_state_reason', self.pools()['storage-1'])
 
     def found(self):
-        """What the check of the backend finds, for health and metrics."""
+        """Return the findings of the backend check for health and metrics."""
         monitor = self.cloud.parts['volume-1'].base.monitor
         monitor.look()
         return [wrong for name, wrong in monitor.findings().items() if name.startswith('backend ')]
 
 
 class ChangesTest(PlacingTestCase):
-    """Nobody reports by the clock."""
+    """Reports after changes, without periodic ones."""
 
     CLOUD = {'apart': True,
              'settings': (('volume', 'backend_stats_polling_interval', LONG),
                           ('scheduler', 'scheduler_default_weighers', 'allocated:-1.0'))}
 
     def test_a_manager_dies_while_volumes_are_made(self):
-        """The room that was claimed there is given back, and another backend makes them."""
+        """The claimed space is released, and another backend creates the volumes."""
         self.cloud.pause('volume-1')
         asked = [self.create() for _ in range(4)]
         self.cloud.until(lambda: self.of_each('allocated_capacity_gb')['storage-1'])
@@ -117,7 +117,7 @@ class ChangesTest(PlacingTestCase):
         self.until_reported(host, before[host] + 1)
         self.assertEqual(202, self.api.ask('DELETE', f'/volumes/{volume}').status)
         self.until_reported(host, before[host])
-        # Everything but the managers begins anew: they have nothing new to say.
+        # The restarted schedulers know no report, and the managers have no change to report.
         reported = self.of_each('timestamp')
         for name in ('scheduler-1', 'scheduler-2'):
             self.cloud.kill(name)

@@ -1,4 +1,4 @@
-"""What a process that died had begun, its next instance finishes."""
+"""Work of a dead process, which its next instance finishes."""
 from lab.simulation import base
 from lab.simulation import clients
 from lab.simulation import deployment
@@ -8,7 +8,7 @@ ROWS = 40
 
 
 class OnePairTest(base.ScenarioTestCase):
-    """Many attachments of one volume to one host, all of them on their way out."""
+    """Detach of many attachments of one volume and one host at the same time."""
 
     CLOUD = {'control': 1}
 
@@ -21,7 +21,7 @@ class OnePairTest(base.ScenarioTestCase):
             self.cloud.beside(self.api.ask, 'DELETE', f'/attachments/{attachment}')
         self.cloud.until_at('volume-1', PLACE)
         self.cloud.until(lambda: set(self.api.statuses().values()) == {'detaching'})
-        # Its callers are gone too: none of them asks again.
+        # The callers end with the API, so none of them repeats its request.
         self.cloud.kill('api-1')
         self.cloud.start('api-1')
         self.cloud.start('volume-1')

@@ -1,7 +1,7 @@
-"""The simulation: it replays from its seed, finds what is broken, and nothing in what is whole.
+"""The simulation replays a seed exactly, finds planted defects, and reports no others.
 
-The gate plays the first of the fixed seeds, the layer ``exhaustive`` of ``tools/explore`` all of
-them. Longer seeds, and new ones, are played by its layer ``simulation``.
+The gate plays the first of the fixed seeds, and the layer ``exhaustive`` of ``tools/explore``
+plays all of them. Its layer ``simulation`` plays longer and new seeds.
 """
 import functools
 import os
@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = 200
 MOST_SEEDS = 20
 
-# Where a request or its work passes: the simulation must come by each of them.
+# Failpoints on the way of a request or its work, which the simulation has to pass.
 PASSED = ('control.', 'volume.', 'scheduler.',
           'rpc.volume.connect.', 'rpc.volume.disconnect.', 'rpc.volume.accept_work.',
           'rpc.volume.start_work.', 'rpc.scheduler.', 'backend.store.create.',
@@ -42,7 +42,7 @@ def played(seed, steps, of=(), way=direct.Way.BROKER, clustered=None):
 
 
 def traced(hash_seed):
-    """The line that the command prints in the end."""
+    """Return the trace hash that the command prints, its exit status and its errors."""
     done = subprocess.run(
         [sys.executable, ROOT / 'tools' / 'simulate', '--seed', '7', '--steps', '50'],
         env={**os.environ, 'PYTHONHASHSEED': hash_seed}, capture_output=True, text=True,
@@ -92,10 +92,10 @@ class SoundTest(unittest.TestCase):
 
 
 class FindingTest(unittest.TestCase):
-    """A service, or a world, in which something is wrong."""
+    """Findings in a service or a world with a planted defect."""
 
     def broken(self, seed):
-        """One with a target that clients attach to most of the time."""
+        """Return a simulation whose clients mostly attach."""
         return play.Simulation(seed, faults.NONE, first_only=True, played=hunting.FIXED[0].nouns)
 
     def found(self, broken):

@@ -1,4 +1,4 @@
-"""One scenario, as the documentation shows it."""
+"""Scenario that the documentation shows."""
 from lab.simulation import base
 
 

@@ -1,10 +1,10 @@
-"""An error that nobody has foreseen, at each point of an attach."""
+"""Unforeseen error at each point of an attach."""
 from lab.simulation import base
 from lab.simulation import consumer
 from lab.simulation import deployment
 
-# Before the connection is recorded, and after it: then the row says so, whatever has become of
-# the answer.
+# Failpoints before the connection is recorded, and after it, when the row keeps the connection
+# although the response is an error.
 FAILING = (('api-1', 'control.attachments.after_reserve'),
            ('api-1', 'rpc.volume.connect.before_send'),
            ('volume-1', 'backend.target.grant.before'), ('volume-1', 'backend.target.grant.after'))
@@ -17,7 +17,7 @@ class UnforeseenTest(base.ScenarioTestCase):
     CLOUD = {'control': 1}
 
     def attach(self, process, place):
-        """The status of an attach that fails there once."""
+        """Attach a volume with an error at a failpoint, and return the volume and the status."""
         volume = self.api.volume()
         self.cloud.fail(process, place, RuntimeError(place))
         return volume, self.api.ask('POST', '/attachments', consumer.wish(volume, 'a')).status

@@ -1,4 +1,4 @@
-"""One cloud of separate processes: used, served, killed and ended."""
+"""Cloud of separate processes, which are used, killed and stopped."""
 import contextlib
 import functools
 import os
@@ -31,14 +31,14 @@ THREADS = 4
 
 
 def host(name):
-    """An initiator that waits as long as our wait does."""
+    """Return an initiator whose timeout is that of the test."""
     return initiator.Initiator(NAME.format(name), timeout=polling.LIMIT)
 
 
 class Load:
     """Attach cycles of several threads on one volume, from construction until `end`.
 
-    What is refused for the moment, or not answered, is tried again; anything else is a failure.
+    Requests that are refused temporarily or not answered are repeated. Other errors fail the test.
     """
 
     def __init__(self, cloud, volume):
@@ -71,15 +71,15 @@ class Load:
                 raise
 
     def until_more(self):
-        """Return when each thread has done some more."""
+        """Wait until each thread has finished another cycle."""
         before = list(self.done)
         polling.until(lambda: any(one.done() for one in self._running) or all(
             now > then for now, then in zip(self.done, before, strict=True)))
 
     def end(self):
-        """Let each come to the end of its cycle.
+        """Stop after the current cycle of each thread.
 
-        :raises Exception: what has failed in one
+        :raises Exception: error of a thread
         """
         self._over.set()
         with self._pool:
@@ -97,7 +97,9 @@ class CloudTest(base.StackTestCase):
         cls.storage = cls.cloud.storage
 
     def attach(self, volume, name, **wanted):
-        """An attachment of a server on that host, and what the host needs to log in."""
+        """Attach a volume to a server on a host, and return the attachment and its connection
+        info.
+        """
         made = self.storage.create_attachment(
             volume, instance=str(uuid.uuid4()), connector={
                 **base.connector(name), 'initiator': NAME.format(name)}, **wanted)
@@ -105,7 +107,7 @@ class CloudTest(base.StackTestCase):
         return made, self.storage.get_attachment(made.id).connection_info
 
     def remove(self, volume, *attachments):
-        """Detach and delete; it is gone in the end, by whatever has been left."""
+        """Detach and delete a volume, and wait until it is gone."""
         for attachment in attachments:
             self.storage.delete_attachment(attachment)
         polling.until(functools.partial(self.detached, volume))
@@ -114,7 +116,10 @@ class CloudTest(base.StackTestCase):
         polling.until(lambda: self.storage.find_volume(volume.id, ignore_missing=True) is None)
 
     def detached(self, volume):
-        """Whether nothing reserves it; a request without an answer has left what can be listed."""
+        """Return True if the volume has no attachment, and delete those that are left.
+
+        A request without an answer may have left an attachment.
+        """
         remaining = list(self.storage.attachments(volume_id=volume.id))
         for attachment in remaining:
             with contextlib.suppress(exceptions.HttpException):
@@ -168,7 +173,7 @@ class CloudTest(base.StackTestCase):
                 ended = self.cloud.running[name]
                 self.assertEqual(0, ended.end(), ended.text())
                 self.assertNotIn('Traceback', ended.text())
-                # An attached host needs none of them.
+                # An attached host needs none of the processes.
                 session.write(number * PIECE, PIECE, number)
                 self.cloud.start(name)
             load.until_more()
@@ -235,7 +240,7 @@ class CloudTest(base.StackTestCase):
             self.cloud.run('manage', 'db', 'version', configuration=other)
 
     def check_serves(self, command, port, **environment):
-        """The API by a server of its own beside the one of the cloud."""
+        """Check that an API under another web server answers beside the one of the cloud."""
         log = self.cloud.folder / f'{port}.log'
         with log.open('wb') as said:
             process = subprocess.Popen(
@@ -258,7 +263,7 @@ class CloudTest(base.StackTestCase):
         self.assertNotIn('Traceback', log.read_text())
 
     def served(self, process, port):
-        """What ann asks there, once the server answers."""
+        """Return the client of a user once the server answers, or None."""
         self.assertIsNone(process.poll(), 'it has ended')
         with contextlib.suppress(keystone_exceptions.ClientException, exceptions.SDKException):
             storage = self.cloud.connect('ann', block_storage_endpoint_override=(

@@ -1,8 +1,7 @@
-"""The commands of a checkout, from their first line to their last.
+"""Commands of a checkout, run from start to end.
 
-Of the first two of the README, `tools/quickstart` is played from where everything is installed:
-what installs would change the environment under the tests that run beside. `tools/run-tests` is
-what runs these.
+Of the commands in the README, `tools/quickstart` runs without its installation step, which would
+change the environment of the tests that run beside it. `tools/run-tests` runs these tests.
 """
 import email
 import json
@@ -31,21 +30,21 @@ DEVCLOUD = TOOLS / 'demo' / 'devcloud'
 LEFT_OUT = shutil.ignore_patterns(
     '.venv', '.venv-cinder', '.venv-lowest', '.stestr', '.tox', '.hypothesis', '*_cache',
     '__pycache__', 'build', 'dist', '*.egg-info', '.devcloud')
-# What pbr leaves out of a source distribution where it is not there, and what setuptools says
-# where Python writes no bytecode.
+# pbr warns about missing optional files of a source distribution, and setuptools if Python writes
+# no bytecode.
 EXPECTED_WARNINGS = re.compile(
     r'no (?:previously-included )?files (?:found )?matching|byte-compiling is disabled')
 
 
 def run(*command, **options):
-    """A command to its end, without what OpenStack's clients would read of the caller."""
+    """Run a command without the caller's environment variables for OpenStack clients."""
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         timeout=polling.LIMIT, **{'env': environment(), **options})
 
 
 def environment(**variables):
-    """Ours, without what names a cloud."""
+    """Return the environment without variables that select a cloud."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith('OS_')}
     return {**kept, **variables}
 
@@ -58,7 +57,7 @@ class ToolTestCase(base.StackTestCase):
             tempfile.TemporaryDirectory(prefix='blockattach-')))
 
     def succeed(self, *command, **options):
-        """What a command says that has to succeed."""
+        """Run a command that succeeds, and return its output."""
         done = run(*command, **options)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return done.stdout
@@ -116,7 +115,9 @@ class DevcloudTest(ToolTestCase):
 
 
     def check_types(self, cloud, account):
-        """The script that devstack runs, too, makes what is missing and leaves the rest."""
+        """Check that the script, which devstack also runs, creates missing types and keeps the
+        others.
+        """
         for said in ('Volume type disks-2 is made\n', ''):
             self.assertEqual(said, self.succeed(sys.executable, DEVCLOUD / 'volume_types.py',
                                                 '--backend', 'disks-2', env=account))
@@ -134,7 +135,8 @@ MAP_PARTS = {path.relative_to(sources.ROOT).as_posix()
 class WheelTest(ToolTestCase):
 
     def build(self):
-        """The paths of source distribution and wheel of what is checked out, built elsewhere."""
+        """Build source distribution and wheel from a copy of the checkout, and return their paths.
+        """
         if not (sources.ROOT / '.git').is_dir():
             raise unittest.SkipTest('pbr asks git for the files: this is no clone')
         source = self.folder / 'source'
@@ -152,9 +154,9 @@ class WheelTest(ToolTestCase):
         return archive, wheel
 
     def install(self, wheel):
-        """The programs of an environment in which nothing was but this."""
+        """Install the wheel into an empty environment and return the folder of its programs."""
         known = self.folder / 'constraints.txt'
-        # The versions that are here: what of them is needed is for the wheel to say.
+        # The constraints pin the versions of this environment. The wheel decides what is needed.
         known.write_text(self.succeed(sys.executable, '-m', 'pip', 'freeze',
                                       '--exclude-editable'))
         empty = self.folder / 'empty'

@@ -1,6 +1,4 @@
-"""What tests of clients of the compute API share: it and block storage behind one address, and
-the commands of openstackclient as they are typed.
-"""
+"""Base class of tests of clients that use the compute API together with Block Storage."""
 import json
 import os
 import re
@@ -17,14 +15,15 @@ TOKEN = f'{make.USER}:{http.PROJECT}:admin,member,reader'
 
 
 class Both:
-    """Compute below ``/v2.1``, block storage below ``/v3``, for one caller.
+    """WSGI application with Compute below ``/v2.1`` and Block Storage below ``/v3``.
 
-    What an act does after its answer is done before that is sent, unless it is held.
+    All requests have the same caller. Work that continues after a response is finished before the
+    response is sent, unless it is held.
 
-    :ivar asked: the requests to compute that write
-    :ivar held: how many answers, from the first one to a request that writes on, are sent before
-        acts go on
-    :ivar roles: of the caller; None: all
+    :ivar asked: methods and paths of the writing requests to Compute
+    :ivar held: number of responses, from the first writing request on, that are sent before the
+        work continues
+    :ivar roles: roles of the caller, or None for all roles
     """
 
     def __init__(self, both):
@@ -49,7 +48,7 @@ class Both:
 
 
 class ClientsTestCase(cloud.ComputeTestCase):
-    """A cloud for each test, and clients that speak to it over HTTP."""
+    """Test case with a cloud, and clients that use it over HTTP."""
 
     VERSION = '2.100'
 
@@ -59,18 +58,20 @@ class ClientsTestCase(cloud.ComputeTestCase):
         self.serve(self.both)
 
     def serve(self, application):
-        """Let clients speak to this one from now on."""
+        """Let the clients use this application from now on."""
         service = self.enterContext(served.Served(application))
         address = service.endpoint.removesuffix('/v3')
         self.overrides = {'compute_endpoint_override': f'{address}/v2.1',
                           'block_storage_endpoint_override': f'{address}/v3',
-                          # "server create" opens Glance's client, which finds none.
+                          # Without it, "server create" opens a client of Glance, which has no
+                          # endpoint.
                           'has_image': False,
-                          # "server list" opens Keystone's client, for which any version 3 does.
+                          # "server list" opens a client of Keystone, to which any API of version 3
+                          # looks valid.
                           'identity_endpoint_override': f'{address}/v3'}
 
     def run_command(self, *arguments, version=None):
-        """Run ``openstack`` to its end."""
+        """Run ``openstack`` and return its exit status and output."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, 'clouds.yaml')
             with open(path, 'w', encoding='utf-8') as file:
@@ -83,13 +84,13 @@ class ClientsTestCase(cloud.ComputeTestCase):
         return done._replace(errors=attachment_commands.NOISE.sub('', done.errors))
 
     def output(self, *arguments, **more):
-        """What a command prints that succeeds."""
+        """Run a command that succeeds, and return its output."""
         done = self.run_command(*arguments, **more)
         self.assertEqual(0, done.status, done.errors)
         return done.output
 
     def shown(self, *arguments, **more):
-        """The same, as a program reads it."""
+        """Run a command that succeeds, and return its JSON output."""
         return json.loads(self.output(*arguments, '-f', 'json', **more))
 
     def assert_refused(self, words, *arguments, status=1):

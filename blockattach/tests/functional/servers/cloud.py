@@ -1,6 +1,6 @@
-"""A small cloud in one thread: block storage over HTTP, a compute API, and agents in memory.
+"""Small cloud in one thread: Block Storage over HTTP, a compute API, and agents in memory.
 
-What an act does after its answer waits until `Cloud.settle`.
+Work that continues after a response waits until `Cloud.settle`.
 """
 import functools
 import json
@@ -37,58 +37,59 @@ MODES = 'compute 2.100, blockattach 1.0'
 LATEST = 'compute 2.100'
 ACTS = ('spawn', 'define', 'start', 'stop', 'reboot', 'destroy', 'plug', 'unplug', 'swap',
         'receive', 'send')
-"""Of hosts."""
+"""Methods of hosts."""
 ABSENT = object()
 OLD_VERSION = '1.0'
-"""Of the interface of agents that are old."""
+"""Version of the RPC interface of old agents."""
 ENDPOINT = 'http://127.0.0.1:8776/v3'
-# The account of the compute API, where it has one, and all that is needed of its Keystone.
+# Account of the compute API, and the part of Keystone that it needs.
 ACCOUNT = {'auth_url': 'http://127.0.0.1:5000', 'username': 'compute', 'password': 'password'}
 ACCOUNT_TOKEN = 'compute:service:admin,service'
 KEYSTONE_PATH = '/v3/auth/tokens'
 ISSUED = {'token': {'methods': ['password'], 'expires_at': '9999-01-01T00:00:00.000000Z'}}
 REFUSAL = b'{"badRequest": {"code": 400, "message": "the test says so"}}'
 MOST = 1000
-"""Attachments of a page of a list over the bus."""
+"""Page size of the attachment list over the bus."""
 
 
 class Death(BaseException):
-    """The process of the compute API is no more: nothing in it catches this."""
+    """Death of the compute API's process, which no code of the process catches."""
 
 
 class Failure(Exception):
-    """Raised by what `Cutting` calls: ahead of a request it is refused, behind it its answer is
-    lost.
+    """Failure that a function of `Cutting` raises.
+
+    Before a request, the request is refused. After a request, its response is lost.
     """
 
 
 class Cutting:
-    """Counts what the compute API asks of others, and ends it behind one of these requests.
+    """Counter of the compute API's requests to others, which ends the process at one of them.
 
-    :ivar at: behind which one, by a half less: ahead of it; None: nowhere
-    :ivar asked: what was asked
+    :ivar at: index of the request after which the process ends, minus 0.5 for before it, or None
+    :ivar asked: requests that were sent
     """
 
     def __init__(self):
         self.begin()
 
     def begin(self, at=None, hang=None):
-        """Count anew.
+        """Start counting.
 
-        :param hang: called instead of ending it: others go on meanwhile, and it wakes up then
+        :param hang: function that runs in place of a death, while the process hangs
         """
         self.at, self.asked, self._hang, self._hangs = at, [], hang, False
 
     def ahead(self):
-        """Something is about to be asked for; a process that hangs here asks for it later."""
+        """Hang before a request, which the process sends when it resumes."""
         if self._hang is not None and self.at == len(self.asked) - 0.5:
             self.at = None
             self._hang()
 
     def behind(self, what, answered=True):
-        """Something was asked for, and is done.
+        """Count a request that was carried out, and end the process or let it hang.
 
-        :param answered: False: `wake` is called once it is answered, too
+        :param answered: False if the response is still to come, so that `wake` is called later
         """
         self.asked.append(what)
         if self.at == len(self.asked) - 1:
@@ -100,14 +101,14 @@ class Cutting:
             self.wake()
 
     def wake(self):
-        """What hangs wakes up after a while."""
+        """Run the function of the hang, and resume."""
         if self._hangs:
             self._hangs = False
             self._hang()
 
 
 class Direct(adapters.BaseAdapter):
-    """Carries requests to a WSGI application in this thread."""
+    """Adapter that carries requests to a WSGI application in this thread."""
 
     def __init__(self, application, cutting):
         super().__init__()
@@ -115,7 +116,7 @@ class Direct(adapters.BaseAdapter):
         self._cutting = cutting
 
     def send(self, request, **_settings):
-        """The answer."""
+        """Return the response of the application."""
         asked = webob.Request.blank(request.path_url, method=request.method,
                                     headers=dict(request.headers), base_url=ENDPOINT[:-3])
         if request.body is not None:
@@ -144,18 +145,18 @@ class Direct(adapters.BaseAdapter):
         return found
 
     def close(self):
-        """Nothing is open."""
+        ...
 
 
 def carrying(application, cutting):
-    """What carries requests of the compute API to block storage, in this thread."""
+    """Return a session that carries the compute API's requests to Block Storage in this thread."""
     session = requests.Session()
     session.mount('http://', Direct(application, cutting))
     return session
 
 
 class CutClient(bus.RpcClient):
-    """Asks agents. The compute API may hang before, and after their answer."""
+    """Client of the agents. The compute API may hang before a call and after its answer."""
 
     _version = OLD_VERSION
 
@@ -195,8 +196,9 @@ class CutBus(bus.DirectBus):
 
 
 class CutControl(endpoint.AttachmentsEndpoint):
-    """Block storage on the bus, behind each of whose answers the compute API may end. What a call
-    has begun is done before its answer.
+    """Block Storage on the bus. The compute API may end after each answer.
+
+    Work that a call has started is finished before the answer.
     """
 
     def __init__(self, storage, cutting):
@@ -217,8 +219,9 @@ class CutControl(endpoint.AttachmentsEndpoint):
 
 
 class CutHost(fake.FakeHost):
-    """A host behind each of whose acts the compute API may end. It logs in as a real one does:
-    only where block storage has let it in.
+    """Host after each of whose methods the compute API may end.
+
+    Like a real host, it logs in only to volumes to which Block Storage has granted it access.
     """
 
     def __init__(self, name, cloud, cutting, target):
@@ -250,18 +253,19 @@ class CutHost(fake.FakeHost):
 
 
 class Cloud:
-    """Everything, from construction until `close`.
+    """Cloud that runs from its construction until `close`.
 
-    :ivar rules: an operator's, which the next compute API reads
+    :ivar rules: policy rules of the operator, which the next compute API reads
     """
 
     def __init__(self, hosts=('host-a', 'host-b'), old=(), transport='http', account=False):
-        """
-        :param account: whether the compute API has one, as with Keystone
+        """Build and start the cloud.
+
+        :param account: True if the compute API has an account, as with Keystone
         :param old: hosts whose agents speak `OLD_VERSION`
-        :param transport: how attachments are asked for
+        :param transport: transport of requests for attachments
         """
-        # One clock: a caller's deadline over the bus is by that of both.
+        # The deadline of a call over the bus is compared by both services, so they share a clock.
         self.clock = clock.ManualClock()
         self.storage = http.ApiFixture(self.clock)
         self.cutting = Cutting()
@@ -275,7 +279,7 @@ class Cloud:
         self.bus.server(CutControl(self.storage, self.cutting), 'control-1').start()
         self.engine = engine = database.open_engine('sqlite://')
         clock.of_sqlite(engine, self.clock)
-        # Not by the revisions, which take longer than most tests; they make the same.
+        # create_all builds the same tables as the migrations, which take longer than most tests.
         models.metadata.create_all(engine)
         self.store = store.Store(engine, self.clock, compute_conf.settings(conf).down_seconds)
         self.api = self.build_api(conf, self.work)
@@ -288,28 +292,32 @@ class Cloud:
                 agent_version=OLD_VERSION) if name in old else conf, name)
 
     def configuration(self, **changed):
-        """That of each process; ``changed`` of compute."""
+        """Return the configuration of each process. ``changed`` are options of the group
+        [compute].
+        """
         return in_process.configuration({
             'block_storage': {'endpoint_override': ENDPOINT, 'transport': self._transport,
                               **(ACCOUNT if self._account else {})},
             'compute': changed})
 
     def build_api(self, conf, work, owner='compute-api.1', cutting=None):
-        """A process of the compute API on the same database; what it does later is in ``work``."""
+        """Build a compute API on the same database. Work after its responses is queued in
+        ``work``.
+        """
         return compute_api.build_api(
             conf, self.bus, self.store, in_process.policy(self.rules), in_process.Later(work),
             self.clock, acts.Telemetry(self.clock), 'compute-api', owner,
             self.notified, carrying(self.storage, cutting or self.cutting))
 
     def restart_api(self, **changed):
-        """Another process takes the place of the compute API, with other options."""
+        """Replace the compute API by a new process with changed options."""
         self.api.server.stop()
         self.api = self.build_api(self.configuration(**changed), self.work, 'compute-api.2')
         self.api.server.start()
         self.conductor = self.api.conductor
 
     def start_agent(self, conf, name):
-        """An agent that has reported itself."""
+        """Start an agent, and wait until it has reported itself."""
         host = CutHost(name, self.fakes, self.cutting, self.storage.manager.backend.fake_target)
         built = compute_agent.build_agent(conf, self.bus, host, name,
                                           in_process.AtOnce())
@@ -319,11 +327,11 @@ class Cloud:
         self.settle()
 
     def settle(self):
-        """Do all that waits."""
+        """Run the queued work."""
         self.work.settle()
 
     def later(self, seconds=120):
-        """Time has passed, and what comes round has come round."""
+        """Advance the clock and run the periodic tasks."""
         self.clock.advance(seconds)
         for agent in self.agents.values():
             agent.reporter.report()
@@ -332,7 +340,6 @@ class Cloud:
         self.settle()
 
     def close(self):
-        """End all."""
         self.store.close()
         self.storage.close()
 
@@ -353,7 +360,7 @@ class ComputeTestCase(unittest.TestCase):
 
     def ask(self, method, path, body=None, version=LATEST, roles='admin,member,reader',
             project=http.PROJECT, headers=()):
-        """Status and body of an answer of the compute API."""
+        """Send a request to the compute API and return the status and the body."""
         request = webob.Request.blank(f'/v2.1{path}', method=method, headers={
             'OpenStack-API-Version': version,
             'X-Auth-Token': f'{make.USER}:{project}:{roles}', **dict(headers)})
@@ -364,13 +371,13 @@ class ComputeTestCase(unittest.TestCase):
         return response.status_code, response.json_body if response.body else None
 
     def asked(self, status, method, path, body=None, **more):
-        """The body of an answer of this status."""
+        """Send a request, check its status, and return the body."""
         found, answer = self.ask(method, path, body, **more)
         self.assertEqual(status, found, answer)
         return answer
 
     def volume(self, multiattach=False, size=1):
-        """A new volume; its id."""
+        """Create a volume and return its id."""
         fields = {'size': size}
         if multiattach:
             fields['volume_type'] = make.volume_type(self.cloud.storage.database,
@@ -381,7 +388,10 @@ class ComputeTestCase(unittest.TestCase):
         return made.body['volume']['id']
 
     def create(self, *volumes, settle=True, status=202, **fields):
-        """A new server with these volumes, the first one its root disk; its id."""
+        """Create a server with volumes, the first one as its root disk, and return its id.
+
+        A refused request returns the body.
+        """
         mapping = [{'uuid': one, 'source_type': 'volume', 'destination_type': 'volume',
                     'boot_index': number if number == 0 else -1}
                    if isinstance(one, str) else one for number, one in enumerate(volumes)]
@@ -416,13 +426,13 @@ class ComputeTestCase(unittest.TestCase):
         return answer
 
     def volumes(self, server_id):
-        """The volumes of a server, with their modes."""
+        """Return the attach modes of a server's volumes by volume id."""
         return {one['volumeId']: one['attach_mode'] for one in self.asked(
             200, 'GET', f'/servers/{server_id}/os-volume_attachments',
             version=MODES)['volumeAttachments']}
 
     def attachments(self, volume_id):
-        """What block storage has of a volume: server, host, mode and status of each."""
+        """Return server, host, mode and status of each attachment of a volume."""
         found = self.cloud.storage.as_admin.get(
             f'/attachments/detail?volume_id={volume_id}&all_tenants=1',
             version='3.71, blockattach 1.0').body['attachments']
