@@ -34,8 +34,7 @@ class Refused(Exception):
 
 
 class Nova:
-    """Client of one endpoint with the token of the project's user, unless another project is
-    given.
+    """Client of one endpoint. The token is that of the project's user by default.
 
     :ivar requests: method, path and status of the requests, in order
     """
@@ -165,9 +164,7 @@ class Nova:
 
     def attach(self, volume_id: str, server_id: str, host: str = 'cloudhost',
                device: str = '/dev/sdb') -> tuple[str, dict[str, Any]]:
-        """Attach a volume to a running server, and return the attachment id and the connection
-        info.
-        """
+        """Attach a volume to a running server, and return attachment id and connection info."""
         self.volume(volume_id)
         attachment_id, info = self.create_attachment(volume_id, server_id)
         assert info == {}

@@ -22,7 +22,7 @@ from blockattach.tests.rules import sources
 
 GROUP = 'openstack.blockattach.v1'
 NO_COMMANDS = ('openstack.cli.base', 'openstack.cli.extension')
-"""Groups that name the plugins themselves."""
+"""Entry point groups that name plugins in place of commands."""
 LIST = ['ID', 'Volume ID', 'Server ID', 'Host', 'Status', 'Mode', 'Age']
 TREE = ['Volume Name', 'Volume ID', 'Volume Status', 'Host', 'Server ID', 'Attachment ID', 'Mode',
         'Mode Enforced By', 'Status', 'Age', 'Last Error']

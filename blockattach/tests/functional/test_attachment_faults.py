@@ -56,7 +56,8 @@ class CreateTest(FaultCase):
             if fault is REFUSED:
                 self.assertEqual([self.first], self.world.rows(self.volume))
             else:
-                # The caller never learned its id: it goes at once, whatever was done.
+                # The caller has not learned the id, so the attachment is deleted at once, whatever
+                # was done.
                 [remaining] = [row for row in self.world.rows(self.volume) if row != self.first]
                 self.assertEqual(S.DISCONNECTING, remaining.state)
                 self.world.look()
@@ -169,7 +170,7 @@ class UpdateTest(FaultCase):
             answer = instances.outcome(self.world.update, row, 'new')
             self.assert_answered(fault, answer)
             now = self.world.again(row)
-            # The old host keeps its session until the new one is in.
+            # The old host keeps its session until the new host is granted.
             self.assertEqual((RW, 1), self.world.granted(self.volume)[row.initiator])
             if fault is REFUSED:
                 self.assertEqual((S.ATTACHED, row.connector, row.initiator, row.connection),
@@ -263,7 +264,7 @@ class SharedGrantTest(FaultCase):
         self.assertEqual(reader.connection, writer.connection)
         self.assertEqual(RW, self.world.log_in(reader))
         self.world.delete(writer)
-        # Live: nobody was thrown out.
+        # The access is narrowed without ending a session.
         self.assertEqual({reader.initiator: (RO, 2)}, self.world.granted(volume))
         self.assert_agree()
         self.world.delete(reader)
@@ -303,7 +304,7 @@ class SharedGrantTest(FaultCase):
         self.addCleanup(other.repairer.stop)
 
         def look():
-            # Another process of the same backend, with locks of its own.
+            # The repair pass runs in another process of the backend, which has its own locks.
             failpoints.disarm('volume.attachments.before_grant')
             other.truth.repair()
             self.world.target.faults.plan('grant', REFUSED)
@@ -350,7 +351,7 @@ class SharedGrantTest(FaultCase):
                 target.faults.plan('revoke', REFUSED)
                 target.faults.plan('grant', fault)
                 free.set()
-                # Not final: no caller is answered that it is connected.
+                # The error is not final, since no caller gets a response that it is connected.
                 self.assert_answered(faults.Fault.UNCERTAIN_BEFORE, instances.outcome(
                     going.result, instances.WAIT_SECONDS))
                 self.assertIs(S.DISCONNECTING, self.world.again(second).state)

@@ -152,7 +152,7 @@ class RefusedTest(OutcomeCase):
             self.the_message(volume, texts.ATTACH_FAILED, 'grant refused as planned')
             self.assertEqual(['attach.start', 'attach.error'], self.notified(row))
             self.assert_agree()
-            # It is left alone from now on, until somebody says what to do.
+            # Later passes do not change the attachment until the next request.
             self.world.look()
             self.assertEqual(now, self.world.again(row))
             if fault is UNCERTAIN[0]:
@@ -214,7 +214,8 @@ class RefusedTest(OutcomeCase):
             self.assertEqual([*ATTACHED, 'detach.start', 'detach.error'], self.notified(row))
             self.assertEqual(('in-use', other), (self.world.shown(volume).status,
                                                  self.world.again(other)))
-            # A delete that is refused again leaves it so; one that is not ends it.
+            # A delete that is refused again changes nothing, and one that succeeds ends the
+            # attachment.
             self.world.target.faults.clear()
             self.plan('revoke', REFUSED)
             instances.outcome(self.world.delete, row)

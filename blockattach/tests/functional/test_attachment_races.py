@@ -50,7 +50,7 @@ class MeetingTest(instances.WorldTestCase):
         row = self.world.attached(self.volume, 'old')
         first, free = self.held('grant', self.world.update, row, 'a')
         second = self.begin(self.world.update, row, 'b')
-        # Each of them is inside the target once; the repeat, which counts, is refused.
+        # Each update calls the target once. The repeated update, whose outcome counts, is refused.
         self.until_held(self.target, 'grant', 3)
         self.target.faults.plan('grant', faults.Fault.REFUSED, 2)
         free.set()
@@ -72,7 +72,7 @@ class MeetingTest(instances.WorldTestCase):
             now = self.world.again(row)
             self.assertEqual(S.CONNECTED, now.state)
             for host, answer in zip('ab', answers, strict=True):
-                # One that was answered as connected, and is not, was followed by the other one.
+                # An update that succeeded without a lasting effect was followed by the other one.
                 self.assertTrue(busy(answer) or answer.host == host or now.host != host, answers)
             self.assertEqual({now.initiator}, set(self.world.granted(volume)))
             self.assert_agree()
@@ -83,8 +83,8 @@ class MeetingTest(instances.WorldTestCase):
         first, free = self.held('grant', self.world.update, row, 'a')
         second = self.begin(self.world.update, row, 'a')
         self.wait_for(lambda: self.world.again(row).generation == 3)
-        # Without its lock, the first converges to what the row wants: 'a' is granted for the
-        # second.
+        # The lock of the first update is missing, so it converges to the row and grants 'a' for
+        # the second one.
         again = self.target.faults.hold('grant')
         free.set()
         self.until_held(self.target, 'grant', 2)
@@ -123,7 +123,7 @@ class MeetingTest(instances.WorldTestCase):
         free.set()
         self.assertIsInstance(update.result(instances.WAIT_SECONDS), errors.BackendRefused)
         self.target.faults.clear()
-        # The request was read while it connected.
+        # The row was read while it was connecting.
         self.assertEqual([], self.world.control.delete(self.world.caller, connecting))
         self.assert_agree()
 

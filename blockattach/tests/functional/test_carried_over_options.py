@@ -15,7 +15,7 @@ class CarriedOverOptionsTest(base.StackTestCase):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix='blockattach-'))
         self.file = pathlib.Path(folder, 'cinder.conf')
         self.state = pathlib.Path(folder, 'state')
-        # No process gets beyond this error, so the test need not stop one.
+        # The state path is a file, so no process starts, and the test need not stop one.
         self.state.write_text('')
 
     def started(self, process, text):

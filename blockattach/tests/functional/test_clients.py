@@ -144,7 +144,8 @@ class ClientsTest(ClientsTestCase):
         self.assertIn('multiattach', [row['Name'] for row in self.openstack_json(
             'volume', 'type', 'list')])
 
-        # `attachment create` of the shell asks Compute for the server first, so another does it.
+        # The shell's `attachment create` needs a Compute service, so the attachment is created
+        # directly.
         _, answer = base.Api(self.service.endpoint).ask('POST', '/attachments', {'attachment': {
             'volume_uuid': made['id'], 'instance_uuid': str(uuid.uuid4()),
             'connector': base.connector('shell')}})

@@ -13,7 +13,7 @@ from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_packaging
 
 OF_LIBRARIES = 'options of oslo.config and oslo.log:'
-# Type what is asked for behind the name of the command; the last word is completed.
+# Complete the last word of a command line in bash.
 COMPLETE = """
 eval "$SCRIPT"
 COMP_WORDS=({program} {words} "$LAST")
@@ -21,7 +21,7 @@ COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 {function}
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-# A terminal with zsh behind it: type each line and a tab, and print what the command is given.
+# Complete lines in zsh on a pseudo-terminal, and print what the command gets.
 TYPE = r"""
 zmodload zsh/zpty
 zpty shell zsh -f -i

@@ -1,8 +1,8 @@
 """Duplicate, late and stale messages, for each method of each interface on the bus.
 
-A broker delivers at least once, and a sender that heard nothing repeats. So each method is sent
-twice, one after the other and at the same moment, and nothing differs from what one message makes;
-and each is sent with what was true once, and changes nothing.
+A broker delivers at least once, and a sender without an answer repeats its message. So each
+message is sent twice, in turn and at the same moment, with the effect of one message. Each stale
+message is sent once, and changes nothing.
 """
 import dataclasses
 import functools
@@ -77,7 +77,7 @@ class DuplicatesTest(instances.WorldTestCase):
             rpc_conf.RpcSettings(), history.RELEASES)
         self.addCleanup(self.bus.close)
         policy_options.set_defaults(conf)
-        # A scheduler's first look takes up everything.
+        # The first look of a scheduler resumes all waiting work.
         self.world.waiting.look()
         policy = enforcer.Enforcer(conf, policy_rules.list_rules())
         self.servers = [self.bus.server(endpoint, host) for endpoint, host in (
@@ -123,7 +123,7 @@ class DuplicatesTest(instances.WorldTestCase):
                           for table in (models.attachments, models.volumes)
                           for row in reader.execute(table.select()))
 
-    # Preparations: what stands in the rows before the call.
+    # Preparations of the rows before a call.
 
     def waiting_volume(self):
         """Create a volume that no scheduler has received."""
@@ -160,7 +160,7 @@ class DuplicatesTest(instances.WorldTestCase):
         found = instances.outcome(self.world.again, row)
         return _State.GONE if isinstance(found, errors.AttachmentNotFound) else found.state
 
-    # The cases: one a method.
+    # Cases, one per method.
 
     def volume_accept_work(self):
         volume, generation = self.claimed_volume()
@@ -337,7 +337,7 @@ class DuplicatesTest(instances.WorldTestCase):
         for interface in INTERFACES:
             for name in contract.methods(interface):
                 yield f'{interface.TOPIC}_{name}', getattr(self, f'{interface.TOPIC}_{name}')
-        # Other work by the same methods.
+        # Work of other verbs by the same methods.
         yield 'volume_accept_extension', self.volume_accept_extension
         yield 'scheduler_place_extension', self.scheduler_place_extension
 

@@ -12,7 +12,7 @@ from blockattach.tests.functional import instances
 from blockattach.tests.functional import test_volume_faults
 
 Fault = faults.Fault
-# Each place that an extension passes, in their order.
+# Failpoints that an extension passes, in their order.
 POINTS = (
     'control.extending.after_extend', 'db.extending.claim.before', 'db.extending.claim.after',
     'scheduler.flows.after_claim', 'work.volume.extend.before', 'volume.extending.before_extend',

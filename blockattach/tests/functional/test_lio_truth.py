@@ -66,7 +66,7 @@ class LioTruthTest(instances.WorldTestCase):
         self.assertEqual((), self.target.exports())
         self.world.start_instance()
         self.world.instance.look()
-        # The sessions are the hosts' to make again.
+        # Only the hosts can restore their sessions.
         self.assertEqual(
             [dataclasses.replace(grant, sessions=0) for grant in before[0].grants],
             list(self.target.exports()[0].grants))

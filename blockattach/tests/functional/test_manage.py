@@ -103,7 +103,7 @@ class UnknownOptionTest(ManageTestCase):
         self.check(0, '--config-file', str(file), 'db', 'version')
         [line] = [line for line in self.all_errors if 'WARNING' in line]
         self.assertIn(f'path={file} group=a option=volume_dirr nearest=volumes_dir', line)
-        # Nothing is in brackets where there is no request.
+        # A line without a request has no request id in brackets.
         self.assertRegex(line, r' WARNING blockattach\.wiring\.configuration Ignoring unknown '
                                'option')
 
@@ -202,7 +202,7 @@ class UpgradeTest(RowsTestCase):
         self.assertRegex(self.said, 'was expanded but not contracted: .*storage-1@disks')
         self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
         self.assertRegex(self.said, rf'{name} +2 +2 +1\n')
-        # As Nova and Cinder have it: it did something, so there may be more.
+        # As in Nova and Cinder, status 1 means that rows were migrated, so there may be more.
         self.check(1, 'db', 'online_data_migrations', '--max-count', '2')
         self.check(0, 'db', 'online_data_migrations', '--max-count', '2')
         self.check(0, 'db', 'online_data_migrations')

@@ -21,7 +21,7 @@ from blockattach.tests.functional import test_volume_faults
 OTHER = 'storage-1@other'
 OTHER_POOL = f'{OTHER}#pool'
 BYTES = {0: b'first', 2 ** 20: b'last'}
-# Each place that a volume passes which moves, in their order.
+# Failpoints that a moving volume passes, in their order.
 PLACING = ('control.moving.after_{verb}', 'db.moving.claim.before', 'db.moving.claim.after',
            'scheduler.flows.after_claim')
 COPYING = ('work.volume.{verb}.before', 'backend.target.unexport.before',

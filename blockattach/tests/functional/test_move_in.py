@@ -156,7 +156,7 @@ class CommandTest(test_manage.ManageTestCase):
                 'header': whole[:page], 'zeros': whole[:page] + bytes(len(whole) - page),
                 'flipped': whole[:page] + bytes(255 - one for one in whole[page:])}.items():
             with self.subTest(name):
-                # Separate files, because SQLite keeps further files next to each.
+                # Each database is in its own file, because SQLite keeps journals beside the file.
                 path = f'{self.state_dir}/{name}.sqlite'
                 with open(path, 'wb') as file:
                     file.write(content)

@@ -131,7 +131,7 @@ class ExclusionTest(OneShotTestCase):
         self.assertTrue(barrier.reached.wait(instances.WAIT_SECONDS))
         self.target.revoke(self.volume.id, instances.initiator_of('a'))
         self.assertEqual([], self.reconcile())
-        # Also where it was found a moment before the service began.
+        # The pair is also skipped if the difference was found just before the service began.
         self.assertFalse(self.other.truth.repair_pair(self.volume.id, instances.initiator_of('a')))
         self.assertNotIn(instances.initiator_of('a'), self.world.granted(self.volume))
         barrier.open()

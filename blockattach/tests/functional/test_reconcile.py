@@ -103,7 +103,7 @@ class DeathTest(instances.WorldTestCase):
             with self.assertRaises(instances.Death):
                 self.world.update(row, 'a')
             self.world.start_instance()
-            # A repair dies too; a pass itself goes on.
+            # The repair dies at the same point, too.
             with self.assertRaises(instances.Death):
                 self.world.instance.look()
             failpoints.disarm('volume.attachments.after_grant')
@@ -197,7 +197,7 @@ class TamperedTest(instances.WorldTestCase):
         looking = self.begin(self.world.instance.look)
         self.until_held(self.world.target, 'unexport')
         coming = self.begin(self.world.attached, volume, 'a')
-        # It may come only now, or must wait; either way it is in afterwards.
+        # The host may attach now or has to wait. In both cases it is attached afterwards.
         futures.wait([coming], A_MOMENT)
         free.set()
         looking.result(instances.WAIT_SECONDS)
@@ -289,7 +289,8 @@ class BesideTest(instances.WorldTestCase):
         """Attach and detach volumes on one host, which can log in once it is connected."""
         for _ in range(self.ROUNDS):
             volume = chance.choice(volumes)
-            # Also a volume that nobody else uses: its export comes and goes with it.
+            # The export of a volume that nobody else uses is created and removed with each
+            # attachment.
             if chance.random() < 0.4:
                 volume = self.own_volume(host)
             mode = chance.choice((RW, RO))

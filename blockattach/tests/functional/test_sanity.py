@@ -10,7 +10,7 @@ from blockattach.tests.functional import commands
 
 PROJECT = '00000000000000000000000000000002'
 OTHER = '00000000000000000000000000000003'
-# There is no Nova to say that a server does not use a volume: only a service ends its attachment.
+# Without a Nova to ask, the detach rule lets only a service delete the attachment of a server.
 SETTINGS = '[nova]\ndetach_rule = on\n'
 
 

@@ -72,7 +72,7 @@ class SlowWorkTest(instances.WorldTestCase):
         passed = threading.Event()
         self.acts.quick[quick.resource_id] = passed.set
         self.give(running, quick)
-        # There is one thread besides.
+        # One worker thread is not occupied by long-running work.
         self.assertTrue(passed.wait(instances.WAIT_SECONDS))
         self.assertEqual([], done)
         self.assertLessEqual({long.resource_id, other.resource_id},

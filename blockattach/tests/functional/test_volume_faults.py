@@ -76,7 +76,8 @@ class CreateTest(VolumeCase):
             failpoints.disarm('volume.volumes.before_create')
             begun.append(self.begin(self.world.instance.manager.accept_work, self.world.caller,
                                     'volume', 'create', made.id, generation))
-            # It may be made by now, or must wait; the one that asked first fails afterwards.
+            # The repeated message may create the volume now or has to wait. The first one fails
+            # afterwards.
             futures.wait(begun, A_MOMENT)
             self.world.store.faults.plan('create', faults.Fault.UNCERTAIN_BEFORE)
 
@@ -277,7 +278,7 @@ class DeleteTest(VolumeCase):
         self.delete(volume)
         self.assertEqual(['deleting'], self.statuses())
         self.world.managers.add(instances.HOST, self.world.instance.manager)
-        # Not at its deadline, but at the next look.
+        # The work is resumed by the next look, without waiting for its deadline.
         self.wait_for(lambda: self.world.instance.look() > 0)
         self.assert_only()
 

@@ -26,7 +26,7 @@ from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.functional import instances
 
-# A deadline that only a failure ever reaches.
+# Timeout in seconds, which only a failing test reaches.
 SECONDS = polling.LIMIT
 
 
@@ -57,7 +57,7 @@ class Daemon:
         return self._has_process
 
     def stop(self):
-        # A check in between finds one that runs, not one that hangs.
+        # A check during the stop must find a running process, and not a hanging one.
         self._has_process = self._running = False
 
     def refuse(self):
@@ -188,9 +188,10 @@ class StartTest(ServiceCase):
                     with self.assertRaises(errors.BlockattachError):
                         made.start()
                     self.assert_nothing_runs()
-                    # What was found running has sessions of an earlier instance.
+                    # A target that was already running has sessions of an earlier instance, so it
+                    # keeps running.
                     self.assertEqual(found, self.daemon.running())
-                    # As its builder does.
+                    # The caller that built the service stops it, too.
                     made.stop()
                     self.assertEqual(found, self.daemon.running())
 
@@ -253,7 +254,7 @@ class TargetProcessTest(ServiceCase):
             self.daemon.hang()
             self.wait_for(lambda: said.output)
             self.daemon.hang(False)
-            # What failed meanwhile is compared at once.
+            # Exports whose repair failed during the hang are compared at once.
             self.assertTrue(compared.acquire(timeout=SECONDS))
         self.assertEqual(1, self.daemon.starts)
         self.assertEqual(['ERROR Target process stalled, waiting',

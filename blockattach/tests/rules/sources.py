@@ -1,6 +1,7 @@
-"""The project's files as the rules read them: text, and for Python the syntax tree.
+"""Files of the project as text, and Python files as syntax trees.
 
-Files are found by walking, not by asking git, so that the rules hold in an unpacked archive too.
+Files are found by walking the tree without git, so that the rules also work in an unpacked
+archive.
 """
 import ast
 import fnmatch
@@ -18,7 +19,11 @@ PACKAGE = 'blockattach'
 
 
 class Module(NamedTuple):
-    """One Python file. ``path`` is relative to the root, ``aliases`` says what names stand for."""
+    """Python file.
+
+    :ivar path: path relative to the root
+    :ivar aliases: full names of the imported modules and objects, by their names in the file
+    """
 
     path: str
     text: str
@@ -26,9 +31,9 @@ class Module(NamedTuple):
     aliases: dict[str, str]
 
     def dotted(self, node: ast.expr) -> str:
-        """The full name of what an expression names: ``sa.Table`` is ``sqlalchemy.Table``.
+        """Return the full name of an expression, like ``sqlalchemy.Table`` for ``sa.Table``.
 
-        Empty for an expression that is not a name.
+        An expression that is not a name gives an empty string.
         """
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id, node.id)
@@ -38,7 +43,7 @@ class Module(NamedTuple):
         return ''
 
     def imported(self, node: ast.expr) -> str:
-        """The same for what an import brought; empty for a name of the module's own."""
+        """Return the full name of an imported expression, or an empty string for another one."""
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -46,12 +51,12 @@ class Module(NamedTuple):
         return self.dotted(node) if known else ''
 
     def at(self, node: ast.AST) -> str:
-        """Where something stands, for the message of a failure."""
+        """Return path and line of a node, for the message of a failure."""
         return f'{self.path}:{getattr(node, "lineno", 1)}'
 
 
 def parse(text: str, path: str = 'blockattach/example.py') -> Module:
-    """A module from its text; the rules are themselves tested on such ones."""
+    """Return a module with this text, as the tests of the rules need it."""
     tree = ast.parse(text, path)
     return Module(path, text, tree, _aliases(tree))
 
@@ -65,8 +70,9 @@ DOCUMENTS = {'.json', '.rst', '.svg', '.txt'}
 
 @functools.cache
 def modules(*folders: str) -> tuple[Module, ...]:
-    """The Python files below the folders (default: everywhere), parsed."""
-    # The trees stay for all tests, and a collection that looks at each node takes seconds.
+    """Return the Python files below the folders (default: everywhere)."""
+    # The trees are kept until the end of the tests. A garbage collection that traverses them takes
+    # seconds.
     gc.disable()
     try:
         return tuple(_module(name, path) for name, path in _files()
@@ -108,7 +114,7 @@ def built(name: str) -> str:
 
 
 def product() -> Iterator[Module]:
-    """The modules that are installed and are not tests."""
+    """Yield the installed modules that are not tests."""
     tests = f'{PACKAGE}/tests/'
     return (module for module in modules(f'{PACKAGE}/') if not module.path.startswith(tests))
 
@@ -158,7 +164,7 @@ def _ignored() -> tuple[str, ...]:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """As .gitignore means it: a pattern with a slash inside begins at the root."""
+    """Return True if a pattern of .gitignore matches. A slash inside anchors it at the root."""
     bare = pattern.rstrip('/')
     if '/' in bare:
         return fnmatch.fnmatch(name.rstrip('/'), bare.lstrip('/'))

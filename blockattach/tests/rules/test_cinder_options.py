@@ -1,5 +1,6 @@
-"""The table of Cinder's options against the libraries. Versions at their lower bounds lack some
-options, so this is not a unit test.
+"""Comparison of the table of Cinder's options with the installed libraries.
+
+The oldest supported versions of the libraries lack some options, so this is not a unit test.
 """
 import importlib.metadata
 import unittest

@@ -8,14 +8,14 @@ from blockattach.tests.rules import sources
 from blockattach.tests.rules import test_packaging
 from blockattach.wiring import options
 
-# What takes long to import: none of it is there when the first signal may come.
+# Modules that take long to import, and so must not be imported before signals are handled.
 HEAVY = ('alembic', 'httptools', 'kombu', 'oslo_config', 'oslo_db', 'oslo_log', 'oslo_messaging',
          'oslo_policy', 'sqlalchemy', 'stevedore', 'webob')
-# Options of oslo.log that it takes over itself.
+# Options that oslo.log reloads by itself.
 OF_LIBRARIES = {'[DEFAULT] debug', '[DEFAULT] log_config_append'}
 DOCUMENTS = sources.ROOT / 'doc' / 'source'
 PAGE = DOCUMENTS / 'admin' / 'processes.rst'
-# In a process of its own: it changes how much is logged.
+# Runs in a separate process, because it changes the log levels.
 MANUAL_PAGES = """
 import runpy
 for page, name, *_ in runpy.run_path('doc/source/conf.py')['man_pages']:
@@ -24,7 +24,7 @@ for page, name, *_ in runpy.run_path('doc/source/conf.py')['man_pages']:
 
 
 def commands():
-    """Name and module of each console script of the service."""
+    """Return name and module of each console script of the service."""
     return [(name, place.partition(':')[0]) for group, name, place in test_packaging.entry_points()
             if group == 'console_scripts' and place.startswith('blockattach.cmd.')]
 

@@ -1,7 +1,6 @@
 """The compose file names existing programs, options, files and conditions, and no secret.
 
-That its form is right, its schema says (`test_operator_files`); that it works, the same commands
-show in `lab/system/test_compose.py`.
+`test_operator_files` checks it against its schema, and `lab/system/test_compose.py` runs it.
 """
 import configparser
 import copy
@@ -28,30 +27,29 @@ IMAGE = 'blockattach:'
 KEYSTONE = 'blockattach-keystone:'
 CONFIGURED = ['--config-file', '/etc/blockattach/blockattach.conf',
               '--config-file', '/run/secrets/blockattach-secrets.conf']
-# Programs of images that are not ours, and of Keystone's.
+# Programs in the images that the project does not build, and in that of Keystone.
 OF_OTHERS = {'mariadb': {'healthcheck.sh'}, 'rabbitmq': {'rabbitmq-diagnostics'},
              'blockattach-keystone': {'sh', 'python3', 'uwsgi'}}
 SECRET = re.compile('pass|secret', re.I)
 
 
 def composition():
-    """The compose file."""
     return yaml.safe_load((FOLDER / 'compose.yaml').read_text('utf-8'))
 
 
 def ours(found):
-    """The services that run our image."""
+    """Return the services that run the image of the project."""
     return {name: one for name, one in found['services'].items()
             if one['image'].startswith(IMAGE)}
 
 
 def is_once(service):
-    """Whether it ends by itself."""
+    """Return True if the process of the service ends by itself."""
     return service['restart'] == 'no'
 
 
 def configuration(*texts):
-    """What files of oslo.config say together."""
+    """Return the configuration from the texts of several files of oslo.config."""
     parser = configparser.ConfigParser(interpolation=None, default_section='')
     for text in texts:
         parser.read_string(text)
@@ -59,7 +57,7 @@ def configuration(*texts):
 
 
 def own_configuration(found):
-    """What our processes read, the environment included."""
+    """Return the configuration of the project's processes, with that of their environment."""
     parser = configuration((FOLDER / found['configs']['blockattach.conf']['file']).read_text())
     for service in ours(found).values():
         for name, value in service.get('environment', {}).items():
@@ -71,10 +69,10 @@ def own_configuration(found):
 
 
 def unknown_programs(found):
-    """Commands that the image of a service has not, or that the project does not know."""
+    """Yield commands that the image of a service does not have, or that do not exist."""
     for name, service in found['services'].items():
         known = OF_OTHERS.get(service['image'].partition(':')[0], operator_files.scripts())
-        # Of an image of others the command is an argument of its entry point.
+        # The command of a third-party image is an argument of its entry point.
         own = service['image'].startswith((IMAGE, KEYSTONE))
         words = [service['command']] if own else []
         words += [service['healthcheck']['test'][1:]] if 'healthcheck' in service else []
@@ -92,7 +90,7 @@ def unknown_programs(found):
 
 
 def unknown_options(found):
-    """Options that no process reads."""
+    """Yield options that no process reads."""
     yield from guide.unread(own_configuration(found))
     known = {(str(group), option.dest) for group, listed in keystone.conf.opts.list_opts()
              for option in listed} | {('database', 'connection'), ('DEFAULT', 'use_stderr')}
@@ -102,7 +100,7 @@ def unknown_options(found):
 
 
 def unlooked_health(found):
-    """Processes that run on without being looked at, or not where they say how they are."""
+    """Yield long-running services without a check of the health file that their process writes."""
     place = own_configuration(found)['health']['file']
     for name, service in found['services'].items():
         if ('healthcheck' in service) == is_once(service):
@@ -115,7 +113,7 @@ def unlooked_health(found):
 
 
 def undeclared(found):
-    """What a service names and the file does not say, and the other way round."""
+    """Yield names that services use and the file does not declare, and the other way round."""
     for kind in ('secrets', 'configs', 'volumes', 'networks'):
         used = set()
         for service in found['services'].values():
@@ -125,8 +123,10 @@ def undeclared(found):
 
 
 def broken_conditions(found):
-    """What never comes; and what ends by itself and nobody waits for, which "up --wait"
-    takes for a failure."""
+    """Yield conditions that never become true, and services that end and that no other awaits.
+
+    "up --wait" reports the end of such a service as a failure.
+    """
     waited_for = {other for one in found['services'].values()
                   for other in one.get('depends_on', ())}
     yield from (f'{name}: ends' for name, service in found['services'].items()
@@ -139,7 +139,7 @@ def broken_conditions(found):
 
 
 def unpinned(found):
-    """Images that may be others tomorrow, or somebody else's."""
+    """Yield images whose contents may change, or that somebody else may publish."""
     made = (FOLDER / 'keystone' / 'Containerfile').read_text()
     for name, service in found['services'].items():
         own = service['image'].startswith((IMAGE, KEYSTONE))
@@ -156,7 +156,7 @@ def unpinned(found):
 
 
 def leaks(found):
-    """Secrets where everybody sees them: in the file, an environment or an argument."""
+    """Yield secrets that are visible in the file, an environment or an argument."""
     for name, service in found['services'].items():
         for key, value in service.get('environment', {}).items():
             if SECRET.search(key) and not value.startswith('/run/secrets/'):
@@ -172,7 +172,7 @@ def leaks(found):
 
 
 def rights(found):
-    """Processes that may do more than they need, or reach further."""
+    """Yield services whose processes or ports have more rights than they need."""
     for name, service in found['services'].items():
         if 'no-new-privileges:true' not in service['security_opt']:
             yield f'{name}: security_opt'
@@ -185,7 +185,7 @@ def rights(found):
 
 
 def short_timeout(found):
-    """Processes that are killed before they have cut off by themselves what still runs."""
+    """Yield services that are killed before they can abort their running work."""
     grace = [option.default for option in core.OPTS
              if option.name == 'graceful_shutdown_timeout'][0]
     for name, service in found['services'].items():
@@ -195,8 +195,10 @@ def short_timeout(found):
 
 
 def unwritable(found):
-    """Folders that a process writes to, and cannot; and volumes that the image has no folder for,
-    so that root would own them."""
+    """Yield folders that a process cannot write to, and volumes without a folder in the image.
+
+    The container engine would create such a volume with root as its owner.
+    """
     options = own_configuration(found)
     folders = {options['DEFAULT']['state_path'],
                str(pathlib.Path(options['DEFAULT']['seal_key_file']).parent),
@@ -263,7 +265,7 @@ class ComposeTest(unittest.TestCase):
                 self.assertNotEqual([], self.broken(rule, place, value))
 
     def broken(self, rule, place, value):
-        """What a rule finds in a file that is wrong in one place."""
+        """Return the findings of a rule in a file with one changed value."""
         found = copy.deepcopy(composition())
         *way, name = place.split('/')
         owner = functools.reduce(dict.get, way, found)

@@ -22,10 +22,10 @@ from blockattach.wiring import options
 GUIDE = sources.ROOT / 'doc' / 'source' / 'install' / 'debian.rst'
 ETC = sources.ROOT / 'etc'
 BACKEND = 'disks'
-# Which package a command comes from; None: it is on a machine that the guide says nothing of.
+# Package of each command, or None for a command on a machine that the guide does not set up.
 PROGRAMS = {
     'apt-get': 'apt', 'cd': 'bash', 'curl': None, 'install': 'coreutils', 'ln': 'coreutils',
-    # Needed by what is named.
+    # The package depends on the one that contains the command.
     'journalctl': 'systemd', 'openssl': 'ca-certificates', 'openstack': None,
     'python3': 'python3-venv', 'rabbitmqctl': None, 'runuser': 'util-linux',
     'systemctl': 'systemd', 'useradd': 'passwd', 'tr': 'coreutils'}
@@ -33,13 +33,13 @@ ESSENTIAL = {'apt', 'bash', 'coreutils', 'passwd', 'systemd', 'util-linux'}
 
 
 def blocks(text, language):
-    """The examples in a language, without their indent."""
+    """Return the examples in a language without their indent."""
     found = re.findall(rf'^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)', text, re.M)
     return [re.sub('^   ', '', block, flags=re.M) for block in found]
 
 
 def commands(text):
-    """The words of each command that the guide gives to a shell."""
+    """Yield the words of each shell command of the guide."""
     for block in re.findall(r'(?:^|[^:])::\n\n((?:    .*\n|\n)+)', text, re.M):
         for line in block.replace('\\\n', ' ').splitlines():
             for part in line.partition(' > ')[0].split(' | '):
@@ -48,8 +48,7 @@ def commands(text):
 
 
 def unknown_commands(text):
-    """Commands of a shell, of ours or of the client that there are not, or of a package that is
-    not installed."""
+    """Yield commands that do not exist, or whose package the guide does not install."""
     every = list(commands(text))
     wanted = {word for words in every if words[:2] == ['apt-get', 'install'] for word in words}
     client = {point.name for point in importlib.metadata.entry_points(
@@ -69,7 +68,7 @@ def unknown_commands(text):
 
 
 def missing_units(text):
-    """Units that are enabled or looked at, and not there."""
+    """Yield units that the guide names and that do not exist."""
     for words in commands(text):
         if words[0] in ('systemctl', 'journalctl'):
             yield from (word for word in words if re.fullmatch('blockattach-[a-z]+', word)
@@ -77,7 +76,7 @@ def missing_units(text):
 
 
 def configuration(text):
-    """What the guide puts into blockattach.conf, group by group."""
+    """Return the configuration that the guide writes into blockattach.conf."""
     parser = configparser.ConfigParser(interpolation=None, default_section='')
     for block in blocks(text, 'ini'):
         if not block.startswith('[Service]'):
@@ -86,12 +85,12 @@ def configuration(text):
 
 
 def unknown_options(text):
-    """Options that nobody reads, or whose values are none."""
+    """Yield options that no process reads, or whose values are invalid."""
     return unread(configuration(text))
 
 
 def unread(parser, backends=(BACKEND,)):
-    """The same of a configuration that is read from somewhere else."""
+    """Yield options of a configuration that no process reads, or whose values are invalid."""
     with tempfile.NamedTemporaryFile('w', prefix='blockattach-') as file:
         parser.write(file)
         file.flush()
@@ -114,7 +113,7 @@ def unread(parser, backends=(BACKEND,)):
 
 
 def missing_files(text):
-    """Files of etc/ that are not there."""
+    """Yield files of etc/ that the guide names and that do not exist."""
     named = re.findall(r'(?:/opt/blockattach/etc/blockattach/|\s|``)((?:uwsgi|granian|systemd|'
                        r'logrotate\.d)/[\w.-]+)', text)
     yield from (name for name in named if not (ETC / name).exists())
@@ -123,7 +122,7 @@ def missing_files(text):
 
 
 def missing_programs(text):
-    """Programs of the virtual environment that are not installed there."""
+    """Yield programs of the virtual environment that are not installed in it."""
     there = test_operator_files.scripts() | {'pip', 'oslo-config-generator'}
     yield from {name for name in re.findall(r'/opt/blockattach[\d.-]*/bin/([a-z-]+)', text)
                 if name not in there}

@@ -1,8 +1,8 @@
-"""Nothing happens at import: a module declares, the wiring makes.
+"""Modules have no effect at import: they declare, and the wiring builds objects.
 
-What a module calls at its own level runs in every process that imports it, in an order nobody
-chose, before there is a configuration, a log or a fork. Declarations may be written as calls; they
-are listed here, each with the reason why it is one.
+A call at module level runs in every process that imports the module, in any order, before there is
+a configuration, a log or a fork. Calls that are declarations are listed here, with the reason why
+they are.
 """
 import ast
 import re
@@ -40,13 +40,13 @@ DECLARATIONS = (
     (r'fastjsonschema\.compile', 'a compiled constant'),
 )
 
-# Calls of methods: on what is a declaration itself, and on literals and constants of the module.
+# Methods of declarations, and of literals and constants of the module.
 METHODS = re.compile(r'(items|keys|values|union|get|join|format|split|encode|lower|upper|label|'
                      r'with_variant|is_not|joinpath|resolve|operations)')
 
 MIGRATIONS = 'blockattach/storage/db/schema/migrations'
 OF_SERVERS = 'blockattach/compute/store/migrations'
-# module, call: reason
+# (module, call): reason
 EXCEPTED = {
     ('blockattach/__init__.py', 'sys.modules.setdefault'):
         'keeps eventlet out, which must be done before any module of oslo is imported',
@@ -89,7 +89,7 @@ ALLOWED = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in DECLARATIONS))
 
 
 def calls(module):
-    """What a module calls when it is imported, without declarations."""
+    """Yield the calls that run at the import of a module, without declarations."""
     constants = _constants(module.tree)
     for call in _at_import(module.tree.body):
         name = module.dotted(call.func) or ast.unparse(call.func)
@@ -99,9 +99,9 @@ def calls(module):
 
 
 def _at_import(statements):
-    """The calls that run when these statements do: not those inside functions and lambdas.
+    """Yield the calls that run with these statements, not those inside functions and lambdas.
 
-    Decorators are left out: each says something about what stands under it.
+    Decorators are not included, because they belong to the declaration below them.
     """
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -145,7 +145,7 @@ def _is_declaration(module, call, constants):
 
 
 def _is_partial(module, name):
-    """Whether a module gives this name to a declaration with some of its values."""
+    """Return True if the module assigns a functools.partial of a declaration to the name."""
     return any(
         isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
         and isinstance(node.value, ast.Call) and node.value.args
@@ -155,7 +155,7 @@ def _is_partial(module, name):
 
 
 def _is_plain_data(name):
-    """Whether it is a class of ours that only holds values."""
+    """Return True for a class of the project that only holds values."""
     module, _, last = name.rpartition('.')
     path = f'{module.replace(".", "/")}.py'
     return any(last in _constants(found.tree) for found in sources.modules(path)) if module else \
@@ -163,7 +163,7 @@ def _is_plain_data(name):
 
 
 def _constants(tree):
-    """The classes of a module that only hold values: making one has no effect."""
+    """Return the classes of a module that only hold values, whose construction has no effect."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):

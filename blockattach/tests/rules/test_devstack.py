@@ -1,5 +1,4 @@
-"""Plugin for devstack: shellcheck, its phases, and the configuration that it writes.
-"""
+"""Plugin for devstack: shellcheck, its phases, and the configuration that it writes."""
 import configparser
 import os
 import pathlib
@@ -17,10 +16,10 @@ from blockattach.tests.rules import test_debian_guide
 PLUGIN = sources.ROOT / 'devstack'
 TESTS = PLUGIN / 'tests'
 SHELL = ('override-defaults', 'plugin.sh', 'settings', 'lib/*', 'tests/*.bash', 'tests/*.bats')
-# What no shell reads: the lists of packages, and a script in Python.
+# Files that are no shell code: lists of packages, and a Python script.
 OTHERS = {'files/debs/blockattach', 'files/rpms/blockattach', 'remove_lio_exports.py'}
 UNKNOWN = 'Ignoring unknown option'
-# What is set in local.conf, and the backends of it.
+# Variables of local.conf, and the backends that they configure.
 WAYS = (({}, ['lvm-1']),
         ({'BLOCKATTACH_TARGET': 'tgt', 'BLOCKATTACH_BACKENDS': 'fast,slow',
           'BLOCKATTACH_LVM_TYPE': 'thick'}, ['fast', 'slow']),
@@ -30,13 +29,13 @@ WAYS = (({}, ['lvm-1']),
 
 
 def shell_files():
-    """What a shell reads, relative to the plugin."""
+    """Return the shell files relative to the plugin."""
     return sorted(str(path.relative_to(PLUGIN)) for pattern in SHELL
                   for path in PLUGIN.glob(pattern))
 
 
 def run(*command, **variables):
-    """A command to its end; local.conf is what is given."""
+    """Run a command with these variables as its local.conf."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(('BLOCKATTACH_', 'OS_'))}
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -48,21 +47,21 @@ def run(*command, **variables):
 class DevstackTest(unittest.TestCase):
 
     def program(self, name):
-        """Its name; the test skips where it is missing, and fails there in CI."""
+        """Return the name of a program. Skip the test if it is not installed, or fail it in CI."""
         if shutil.which(name) is None:
             self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
             self.skipTest(f'{name} is missing')
         return name
 
     def succeed(self, *command, **variables):
-        """What a command says that has to succeed."""
+        """Run a command that succeeds, and return its output."""
         done = run(*command, **variables)
         said = done.stdout + done.stderr
         self.assertEqual(0, done.returncode, said)
         return said
 
     def configured(self, folder, **variables):
-        """The configuration that the plugin writes, with a database in the folder."""
+        """Run the plugin and return the path of the configuration that it writes."""
         self.succeed('bash', TESTS / 'play.bash', 'stack post-config', SANDBOX=folder,
                      STAND_IN_DATABASE_URL=f'sqlite:///{folder}/database', **variables)
         return pathlib.Path(folder, 'etc', 'blockattach.conf')
@@ -100,7 +99,7 @@ class DevstackTest(unittest.TestCase):
                     self.assertIn(UNKNOWN, self.sync(written))
 
     def sync(self, configuration):
-        """What the command that post-config runs says; it makes the tables."""
+        """Create the tables with the command of post-config and return its output."""
         return self.succeed(sys.executable, '-m', 'blockattach.cmd.manage', '--config-file',
                             configuration, 'db', 'sync')
 
@@ -113,7 +112,7 @@ class DevstackTest(unittest.TestCase):
         lines = [line.split('\t') for line in said.splitlines()]
         self.assertGreater(len(lines), 10)
         for group, name, value in lines:
-            # Here is one backend.
+            # This configuration has a single backend.
             if name != 'multi_backend':
                 with self.subTest(option=f'[{group}] {name}'):
                     self.assertEqual(value, parser[group][name])

@@ -10,11 +10,11 @@ from blockattach.wiring import options
 DOCUMENTS = sources.ROOT / 'doc' / 'source'
 PAGES = ('README.rst', 'doc/source/')
 HISTORY = 'doc/source/contributor/decisions/'
-# The other modules of oslo.service import eventlet.
+# Other modules of oslo.service import eventlet.
 LIBRARY = re.compile(r'oslo\.(?!service)|oslo\.service\.(?!wsgi)|keystonemiddleware|castellan')
 OPTION = re.compile(r'\[(\w+)\]\s+([a-z]\w+)\b(?!\])')
 OF_OTHERS = {
-    # Options of Cinder on pages that explain their names here.
+    # Options of Cinder, on pages that give their names here.
     ('DEFAULT', 'host'), ('DEFAULT', 'enabled_backends'),
     # Options of Nova, Keystone and Tempest.
     ('service_user', 'send_service_user_token'), ('token', 'allow_expired_window'),
@@ -42,7 +42,7 @@ class DocumentsTest(unittest.TestCase):
             if not path.startswith(PAGES) or path.startswith(HISTORY):
                 continue
             for group, name in OPTION.findall(text):
-                # The group of a backend may have any name on a page.
+                # The groups of backends have any name in the documents.
                 if name not in known.get(group, of_backends) and (
                         group, name) not in OF_OTHERS:
                     wrong.append(f'{path}: [{group}] {name}')

@@ -81,7 +81,7 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual(self.units, explore.units(explore.LAYERS, 1))
         others = explore.units(explore.LAYERS, 2)
         self.assertEqual(set(), {one.seed for one in self.units} & {one.seed for one in others})
-        # Whatever else is played with it.
+        # The units of a layer are the same without other layers.
         self.assertEqual(self.units[:explore.SIMULATIONS], explore.units(explore.LAYERS[:1], 1))
 
 
@@ -227,7 +227,7 @@ class CommandTest(unittest.TestCase):
     def test_interrupted_unit_killed_and_not_recorded(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
-                # Reading waits for the unit.
+                # The unit blocks until the fifo is read.
                 os.mkfifo(self.place / 'left')
                 process = self.begin('simulation', 'endless')
                 while '] sh -c' not in process.stdout.readline():

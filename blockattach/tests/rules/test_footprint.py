@@ -1,7 +1,7 @@
-"""Modules that a process has loaded when it serves, without any that it does not need.
+"""Modules that a serving process has loaded, without any that it does not need.
 
-Memory and the time of a start are imports, more than anything else. A library that few need is
-loaded there, in the function; what is common to all is named by no row here.
+Imports are most of the memory and of the start time of a process. A library that few processes
+need is imported in the function that uses it. Modules that all processes need are in no row.
 """
 import json
 import os
@@ -15,7 +15,7 @@ from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.fixtures import polling
 from blockattach.tests.fixtures import servers
 
-# Starts a command's process as the command does, and prints what is loaded then.
+# Program that starts a command's process and prints its loaded modules.
 START = """
 import importlib, json, os, sys
 from oslo_config import cfg
@@ -42,7 +42,7 @@ print(json.dumps([name for name, module in sys.modules.items() if module is not 
 os._exit(0)
 """
 
-# Loads what processes of a WSGI server share, before a fork.
+# Program that loads the modules that WSGI server processes share before a fork.
 LOAD = """
 import gc, json, os, sys, threading
 os.environ['BLOCKATTACH_CONFIG_FILES'] = sys.argv[1]
@@ -74,7 +74,7 @@ store = fake
 target = fake
 """
 
-# In no process; module: reason
+# Modules that no process loads, with the reason
 NOWHERE = {
     'alembic': 'looking at the version of the tables needs none of it, and few ever migrate',
     'mako': 'alembic makes new revisions with it',
@@ -124,7 +124,7 @@ _OTHER_KINDS = {'blockattach.compute.hosts.qemu': 'with [compute] kind = qemu',
                 'blockattach.compute.hosts.local': 'with [compute] kind = host',
                 'os_brick': 'with [compute] kind = host'}
 
-# Besides; process: module: reason
+# Modules that the named process does not load in addition, with the reason
 NOT_HERE = {
     'wsgi': {**_NO_BACKEND, **_NO_PLACES, 'httptools': 'the server is another one'},
     'api': {**_NO_BACKEND, **_NO_PLACES},
@@ -136,8 +136,8 @@ NOT_HERE = {
                 **_OF_THE_COMPUTE_API, **_OTHER_KINDS},
 }
 
-# The most modules, about a twelfth above what was counted with Python 3.11: libraries and Python
-# itself grow, and that is no mistake of ours. A library more is found above, or is worth a look.
+# Maximum number of modules, about a twelfth above the number with Python 3.11, since Python and
+# its libraries also grow. A new library is found by the tables above, or deserves a look.
 MOST = {
     'wsgi': 1320,
     'api': 1345,
@@ -150,7 +150,7 @@ MOST = {
 
 
 def is_loaded(module, loaded):
-    """Whether it, or something below it, is among them."""
+    """Return True if the module or one below it is loaded."""
     return any(name == module or name.startswith(f'{module}.') for name in loaded)
 
 
@@ -163,7 +163,7 @@ class FootprintTest(unittest.TestCase):
         cls.addClassCleanup(cls.rows.close)
 
     def said(self, database_url, *program):
-        """What a program prints last, whose last argument is the path of a configuration."""
+        """Run a program with a configuration file, and return the JSON that it prints last."""
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             configuration = f'{folder}/blockattach.conf'
             with open(configuration, 'w', encoding='utf-8') as file:
@@ -175,7 +175,7 @@ class FootprintTest(unittest.TestCase):
                 env={name: value for name, value in os.environ.items()
                      if not name.startswith('OS_')})
         self.assertEqual(0, done.returncode, done.stderr)
-        # Above it may stand where the process serves.
+        # The process may print other lines before.
         return json.loads(done.stdout.splitlines()[-1])
 
     def check(self, process):

@@ -35,5 +35,5 @@ class FullSampleTest(unittest.TestCase):
             with self.subTest(option=option):
                 self.assertTrue(parser.has_section(group))
                 self.assertIn(f'\n#{option} =', text)
-        # Where ours is another default than the library's.
+        # The project overrides the default of the library.
         self.assertIn('#allow_headers = Authorization,Idempotency-Key,', text)

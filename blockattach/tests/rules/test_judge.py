@@ -12,7 +12,7 @@ import unittest
 from blockattach.tests.fixtures import exhaustive
 from blockattach.tests.rules import sources
 
-# The package `played`: a test of it fails as long as there is no file that it makes by failing.
+# Package `played`, whose test fails unless a file exists, which the failure creates.
 TESTS = """
     import os
     import pathlib
@@ -83,7 +83,7 @@ FOUND = 'played.test_played.PlayedTest'
 
 
 def workers_of(lines):
-    """The modules that each worker ran, from stestr's lines ``{1} played.test_x...``."""
+    """Return the modules of each worker, from stestr's lines ``{1} played.test_x...``."""
     workers = {}
     for found in filter(None, (re.match(r'\{(\d+)\} (\w+\.\w+)\.', line) for line in lines)):
         workers.setdefault(found[1], set()).add(found[2])
@@ -104,7 +104,7 @@ class JudgeTestCase(unittest.TestCase):
         path.write_text(text)
 
     def judge(self, *parts, arguments=('--concurrency', '1')):
-        """Exit status and lines of a run of the project with these tests."""
+        """Run a project with these tests, and return exit status and output lines."""
         self.write('played/__init__.py', '')
         self.write('played/test_played.py', textwrap.dedent(TESTS + ''.join(parts)))
         done = subprocess.run(
@@ -212,7 +212,7 @@ class RecordTest(JudgeTestCase):
                                    'group_regex=(?:[^.]+[.])+\n')
         for name in ('b', 'c', 'd'):
             self.write(f'played/test_{name}.py', textwrap.dedent(TESTS))
-        # The longest alone, the others beside it; then the other way round.
+        # One worker runs only the slowest module, and the other worker the rest.
         for slow in ('b', 'd'):
             with self.subTest(slow):
                 self.write('blockattach/tests/durations.txt', f'played.test_{slow} 9.0\n')
@@ -231,7 +231,7 @@ class RecordTest(JudgeTestCase):
                    'played.test_gone 5.0\nplayed.test_other 6.0\nplayed.test_played 7.0\n')
         status, lines = self.judge(arguments=('--write-durations', 'test_played'))
         self.assertEqual((0, '1 passed, 0 failed, 1 skipped'), (status, lines[-1]))
-        # Too quick for a line.
+        # A faster module gets no line.
         self.assertEqual('played.test_other 6.0\n', record.read_text())
 
 

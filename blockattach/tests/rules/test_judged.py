@@ -7,11 +7,11 @@ from blockattach.tests.rules import sources
 
 JUDGED = ('volume_rows.lock_judged', 'snapshot_rows.lock_judged')
 UNJUDGED = ('volume_rows.lock', 'snapshot_rows.lock')
-# Verbs of the service itself, under a claim of work, and repairs by operators.
+# Verbs of the service itself under a work claim, and repairs by operators.
 OWN = {'snapshots.deleted_with', 'derived.volume_status'}
-# The project of the snapshot's row stands for that of the volume.
+# These verbs compare the project of the snapshot in place of that of the volume.
 SNAPSHOTS = {name for name, compared in rules.JUDGED_VERBS.items() if compared == rules.SNAPSHOT}
-# `attachments` compares the project of the row that was read, and in its guarded update.
+# `attachments` compares the project of its own row, also in the guarded update.
 APART = {'attachments.reserve', 'attachments.move'}
 
 

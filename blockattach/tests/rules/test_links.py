@@ -10,11 +10,11 @@ from blockattach.tests.rules import sources
 DIRECTIVE = re.compile(r'^\s*\.\. (?:include|literalinclude|image|figure):: (\S+)', re.MULTILINE)
 DOC = re.compile(r':doc:`(?:[^`<]*<)?([^`>]+)>?`')
 TOCTREE = re.compile(r'^\.\. toctree::\n(?:   :.*\n)*\n((?:   .+\n)+)', re.MULTILINE)
-# In double backticks: a file of this repository, or a dotted name of the package.
+# Text in double backticks: a file of the repository, or a dotted name of the package.
 FILE = re.compile(r'``((?:blockattach|lab|tools|doc|etc|releasenotes|\.ci)/[\w./-]+)``')
 DOTTED = re.compile(r'``((?:blockattach|lab)(?:\.\w+)+)``')
 
-# What looks like a place in the repository and is none.
+# Texts that look like files of the repository, with the reason why they are none.
 ELSEWHERE = {
     'doc/build/html': 'tox -e docs writes it',
     'etc/blockattach/blockattach.conf': 'the operator writes it',
@@ -30,7 +30,10 @@ ELSEWHERE = {
 
 
 def dead_links(name, text):
-    """What a document points to and is not there. ``name`` is its path from the root."""
+    """Yield the targets in a document that do not exist.
+
+    :param name: path of the document from the root
+    """
     folder = posixpath.dirname(name)
     pages = [(page, True) for page in DOC.findall(text)]
     for block in TOCTREE.findall(text):
@@ -55,7 +58,7 @@ def _exists(path):
 
 
 def _resolves(dotted):
-    """Whether it is a module, or something in one."""
+    """Return True if the name is a module, or an attribute in one."""
     parts = dotted.split('.')
     for length in range(len(parts), 0, -1):
         path = pathlib.Path(sources.ROOT, *parts[:length])

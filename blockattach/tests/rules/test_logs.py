@@ -1,5 +1,6 @@
-"""A log line begins with a constant sentence, so that it can be searched for and counted; what it
-says besides has a name that is in the table.
+"""Log sentences are constants, so that they can be searched and counted.
+
+Their fields have names of a table.
 """
 import ast
 import unittest
@@ -12,12 +13,12 @@ from blockattach.tests.rules import sources
 
 STEP = 'blockattach.platform.log.step'
 OF_TABLE = 'blockattach/storage/db/work_ends.py'
-"""Its sentences stand in the table of `work_verbs`."""
+"""Its sentences are those of the verbs in `work_verbs`."""
 METHODS = ('debug', 'info', 'warning', 'error', 'exception', 'critical')
 
 
 def varying(module):
-    """Where something is logged whose first argument is not a constant."""
+    """Yield the place of each log call whose first argument is not a constant."""
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
@@ -33,7 +34,7 @@ def varying(module):
 
 
 def fields(module):
-    """The names that a module logs by, and where; None for those that cannot be seen here."""
+    """Yield the name and the place of each log field. The name is None if it is not a literal."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and module.imported(node.func) in (
                 'blockattach.platform.log.fields', 'blockattach.platform.log.Fields', STEP):

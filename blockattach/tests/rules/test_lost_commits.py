@@ -1,7 +1,7 @@
 """Verbs after a lost COMMIT, which look for their rows or are listed as repeatable.
 
-`blockattach.platform.db.engine.Database.writer` is given a way to look. Where it is not, the verb
-is repeated: the table says why that does no harm.
+`blockattach.platform.db.engine.Database.writer` takes a function that looks for the outcome.
+Without it, the verb is repeated. The table has the reason why that does no harm.
 """
 import ast
 import unittest
@@ -94,7 +94,7 @@ REPEATABLE = {
 
 
 def repeated(module):
-    """The functions of a module that write and do not say how to look."""
+    """Yield the functions that write without a function to look for the outcome."""
     for function in ast.walk(module.tree):
         if isinstance(function, ast.FunctionDef):
             for node in ast.walk(function):

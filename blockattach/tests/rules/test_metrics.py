@@ -18,7 +18,7 @@ SELECTOR = re.compile(rf'({metrics.PREFIX}\w+)(?:\{{([^}}]*)\}})?')
 
 
 def exported():
-    """The names of the series, with their labels."""
+    """Return the labels of each series by its name."""
     return {row.full_name + suffix: set(row.labels) for row in metrics.METRICS
             for suffix in SUFFIXES[row.kind]}
 
@@ -29,18 +29,18 @@ def alerts():
 
 
 def panels():
-    """The panels of the dashboard that ask for something."""
+    """Return the panels of the dashboard that have queries."""
     with DASHBOARD.open(encoding='utf-8') as file:
         return [panel for panel in json.load(file)['panels'] if panel['type'] != 'row']
 
 
 def unknown(expression, legend):
-    """Metrics and labels that a query of a panel names and there are not."""
+    """Yield metrics and labels of a panel's query that do not exist."""
     known = exported()
     found = SELECTOR.findall(expression)
     if not found:
         yield f'no metric: {expression}'
-    # What Prometheus adds to each series.
+    # Labels that Prometheus adds to each series.
     labels = {'le', 'job', 'instance'}.union(*(known.get(name, ()) for name, _ in found))
     yield from (name for name, _ in found if name not in known)
     for words in (*re.findall(r'by \(([^)]*)\)', expression), *(text for _, text in found)):

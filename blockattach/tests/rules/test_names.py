@@ -10,7 +10,7 @@ EMPTY_NAMES = ('utils', 'helpers', 'common', 'misc')
 PATCHERS = ('patch', 'MockPatch', 'MonkeyPatch')
 OBJECT_PATCHERS = ('patch.object', 'MockPatchObject', 'patch.multiple', 'patch.dict')
 
-# Written in parts, so that this file does not contain what it looks for.
+# The patterns are split, so that this file does not match them.
 HOMES = re.compile('|'.join(('/ho' + r'me/\w+/', '/Use' + r'rs/\w+/', '(?<![\\w$}])/ro' + 'ot/')))
 REGISTRIES = re.compile('|'.join((
     'py' + r'pi\.org', 'python' + r'hosted\.org', 'deb\\.' + 'debian', 'archive\\.' + 'ubuntu',
@@ -19,7 +19,7 @@ REGISTRIES = re.compile('|'.join((
 
 
 def patched(module):
-    """Where a test replaces something of ours by its place."""
+    """Yield each place where a test patches an internal name."""
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
@@ -35,7 +35,7 @@ def patched(module):
 
 
 def places(text):
-    """The lines that name a place of this machine or a package registry."""
+    """Yield the lines that contain a path of this machine or a package registry."""
     here = re.escape(str(sources.ROOT)) + r'(?![\w-])'
     home = re.escape(str(pathlib.Path.home())) + '/'
     of_machine = re.compile(rf'(?<![\w.$}}-])(?:{here}|{home})')

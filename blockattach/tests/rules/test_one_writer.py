@@ -1,30 +1,28 @@
-"""The state of an attachment has one writer, in `blockattach.storage.db.attachments`; each move is
-notified."""
+"""Writers of attachment states: one module, whose callers notify each move."""
 import ast
 import unittest
 
 from blockattach.tests.rules import sources
 
-# What it writes is worked out here.
+# Module that computes the values.
 WRITER = 'blockattach/storage/db/attachments/attachment_values.py'
 COLUMNS = ('state', 'previous_state', 'slot', 'rank')
-# Migrations make columns and fill new ones; they run while nothing else does. An operator's repair
-# writes what follows from the state, never the state. The consumer has tables of its own, and can
-# import none of these.
+# Migrations create and fill columns while no other process runs. The repair of an operator writes
+# values that follow from the state, and never the state. The consumer has its own tables.
 EXCEPTED = (WRITER, 'blockattach/storage/db/schema/migrations/',
             'blockattach/storage/db/derived.py', 'blockattach/compute/store/')
 
 VERBS = tuple(f'blockattach.storage.db.attachments.attachments.{verb}'
               for verb in ('move', 'reserve'))
-# A function that makes a move notifies it; tests begin in the middle of a lifecycle.
+# Modules that make moves and notify them. Tests create rows in the middle of a lifecycle.
 TELLERS = ('blockattach/storage/control/backend_calls.py',
            'blockattach/storage/volume/converge.py', 'blockattach/tests/fixtures/make.py')
 
 
 def writes(module):
-    """Where a module gives a value to a column of the lifecycle.
+    """Yield each place where a module writes a column of the lifecycle.
 
-    In `blockattach.storage.db` a key of a dict counts too: rows are written from dicts there.
+    In `blockattach.storage.db` a key of a dict counts too, because rows are written from dicts.
     """
     in_db = module.path.startswith('blockattach/storage/db/')
     for node in ast.walk(module.tree):
@@ -44,7 +42,7 @@ def writes(module):
 
 
 def moves(module):
-    """Where a module lets something happen to an attachment."""
+    """Yield each place where a module uses a verb that moves an attachment."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute) and module.imported(node) in VERBS:
             yield f'{module.at(node)}: {node.attr}'

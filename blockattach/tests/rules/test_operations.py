@@ -7,7 +7,7 @@ from blockattach.storage.api import routes
 from blockattach.storage.api import versions
 from blockattach.wiring import rules
 
-# What needs no token or no rule by the first word of its path, and why.
+# Operations without a token or without a rule, by the first word of the path, with the reason.
 PUBLIC = {
     '': 'a client learns here how to speak, before it has a token',
     'v3': 'a client learns here how to speak, before it has a token',
@@ -22,7 +22,7 @@ WITHOUT_RULE = {
 
 
 def noun(row):
-    """The first word of an operation's path."""
+    """Return the first word of an operation's path."""
     return row.path.strip('/').split('/')[0]
 
 

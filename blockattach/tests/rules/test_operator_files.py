@@ -15,7 +15,8 @@ from blockattach.tests.rules import sources
 
 ETC = sources.ROOT / 'etc'
 HOME = '/opt/blockattach/bin/'
-# What gives a service mounts of its own, in the words of "systemd-analyze security".
+# Settings with which systemd gives a service its own mounts, as "systemd-analyze security" names
+# them.
 OWN_MOUNTS = {f'{name}=' for name in (
     'PrivateDevices', 'PrivateMounts', 'PrivateTmp', 'ProtectControlGroups', 'ProtectHome',
     'ProtectKernelLogs', 'ProtectKernelModules', 'ProtectKernelTunables', 'ProtectProc',
@@ -23,7 +24,7 @@ OWN_MOUNTS = {f'{name}=' for name in (
 
 
 def scripts():
-    """The console scripts of the package, and the servers that it may be installed with."""
+    """Return the console scripts of the package, and the supported WSGI servers."""
     setup = configparser.ConfigParser()
     setup.read(sources.ROOT / 'setup.cfg')
     lines = setup['entry_points']['console_scripts'].split('\n')
@@ -33,7 +34,10 @@ def scripts():
 class OperatorFilesTest(unittest.TestCase):
 
     def run_program(self, name, *arguments):
-        """What it says; the test skips where it is missing, and fails there in CI."""
+        """Run a program and return its output.
+
+        The test is skipped if the program is not installed, or fails in CI.
+        """
         beside = pathlib.Path(sys.executable).parent / name
         program = str(beside) if beside.exists() else shutil.which(name, path=os.pathsep.join(
             (os.environ.get('PATH', ''), '/usr/sbin', '/sbin')))
@@ -46,7 +50,7 @@ class OperatorFilesTest(unittest.TestCase):
         return done.stdout + done.stderr
 
     def copied(self, folder, unit, *drop_ins):
-        """A unit as systemd reads it here, where its program is not installed."""
+        """Copy a unit, with a program that exists on this machine, and return its path."""
         copy = pathlib.Path(folder, unit.name)
         copy.write_text(re.sub(rf'{HOME}[a-z-]+', '/bin/true', unit.read_text()))
         for drop_in in drop_ins:
@@ -70,7 +74,7 @@ class OperatorFilesTest(unittest.TestCase):
                             self.copied(folder, unit, *drop_ins)))
 
     def settings(self, unit, *drop_ins):
-        """What protects a service, by name: whether it holds; None: it does not matter."""
+        """Return the security settings of a unit: True, False, or None if not applicable."""
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             said = self.run_program('systemd-analyze', 'security', '--offline=yes',
                                     '--no-pager', '--json=short',
@@ -104,7 +108,8 @@ class OperatorFilesTest(unittest.TestCase):
     def test_log_rotation_accepted_by_logrotate(self):
         example = (ETC / 'logrotate.d' / 'blockattach').read_text()
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
-            # The account of the service is made when it is installed; its owner reads a file.
+            # The service account does not exist here. logrotate requires that others cannot write
+            # the file.
             copy = pathlib.Path(folder, 'blockattach')
             copy.write_text(example.replace('    su blockattach blockattach\n', ''))
             copy.chmod(0o644)

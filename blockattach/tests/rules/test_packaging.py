@@ -11,7 +11,7 @@ from blockattach.wiring import options
 
 
 def entry_points():
-    """Group, name and place of each entry point, as setup.cfg has them."""
+    """Yield group, name and place of each entry point in setup.cfg."""
     parser = configparser.ConfigParser(delimiters=('=',))
     parser.optionxform = str
     parser.read(sources.ROOT / 'setup.cfg', encoding='utf-8')
@@ -28,7 +28,7 @@ class PackagingTest(unittest.TestCase):
             with self.subTest(group=group, name=name):
                 module, _, attribute = place.partition(':')
                 found = importlib.import_module(module)
-                # A plugin of openstackclient is a module.
+                # The entry point of an openstackclient plugin is a module.
                 self.assertTrue(not attribute or callable(getattr(found, attribute)))
 
     def test_option_modules_in_sample(self):
@@ -47,7 +47,7 @@ class PackagingTest(unittest.TestCase):
                               for option in opts if not option.help])
 
     def test_committed_generated_files_match_generators(self):
-        """If this fails: tox -e gen (or python tools/docs), and commit what it wrote."""
+        """To repair a failure, run tox -e gen (or python tools/docs) and commit the files."""
         done = subprocess.run([sys.executable, 'tools/docs', '--check'], cwd=sources.ROOT,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               check=False)

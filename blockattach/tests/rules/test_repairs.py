@@ -16,7 +16,7 @@ FILLED = {'volume_id': '11111111-1111-4111-8111-111111111111',
 
 
 def is_ours(words):
-    """Whether the service's own command takes these words."""
+    """Return True if the service's own command accepts the words."""
     parser = argparse.ArgumentParser(prog=OURS)
     manage._add_commands(parser.add_subparsers(dest='noun', required=True))
     try:
@@ -28,7 +28,7 @@ def is_ours(words):
 
 
 def is_clients(words):
-    """Whether openstackclient has such a command, which takes the rest."""
+    """Return True if openstackclient has the command and it accepts the arguments."""
     shop = shell.OpenStackShell().command_manager
     shop.load_commands('openstack.volume.v3')
     try:
@@ -48,7 +48,7 @@ TAKEN = {OURS: is_ours, CLIENT: is_clients}
 
 
 def works(repair):
-    """Whether such a command is there."""
+    """Return True if the repair command exists and accepts its arguments."""
     program, *words = repair.format(**FILLED).split()
     return program in TAKEN and TAKEN[program](words)
 

@@ -1,8 +1,8 @@
-"""While processes of two releases share a database, nothing is taken from the older one.
+"""Revisions that take nothing from an older release, which may use the same database.
 
-A revision that expands only adds, and what it adds may be omitted by a release that does not know
-it. All that takes away or forbids is a revision that contracts, which runs when the older ones
-have ended.
+A revision that expands only adds, and a release that does not know the addition may omit it.
+Whatever removes or forbids is a revision that contracts. It runs when no process of the older
+release is left.
 """
 import ast
 import pathlib
@@ -23,12 +23,12 @@ ADDS = {'add_column', 'create_table', 'create_index', 'execute', 'f', 'get_bind'
 TAKES_AWAY = {'alter_column', 'batch_alter_table', 'create_check_constraint',
               'create_foreign_key', 'create_unique_constraint', 'drop_column', 'drop_constraint',
               'drop_index', 'drop_table', 'execute', 'f', 'get_bind'}
-# Makes the tables: no process can write to them yet.
+# Creates the tables, before any process can write to them.
 FIRST = f'{EXPANDS}1000_first_release.py'
 
 
 def breaks_the_older(module):
-    """What of a revision that expands a process of the release before could not live with."""
+    """Yield the operations of an expanding revision that break the previous release."""
     for call in _calls(module):
         name = module.dotted(call.func).rpartition('.')[2]
         if _of_alembic(module, call) and name not in ADDS:
@@ -43,7 +43,7 @@ def breaks_the_older(module):
 
 
 def adds(module):
-    """What of a revision that contracts should have been there before."""
+    """Yield the operations of a contracting revision that belong into an expanding one."""
     for call in _calls(module):
         name = module.dotted(call.func).rpartition('.')[2]
         if _of_alembic(module, call) and name not in TAKES_AWAY:
@@ -60,7 +60,7 @@ def _of_alembic(module, call):
 
 
 def _may_be_left_out(column):
-    """It may be NULL, or the database fills it in."""
+    """Return True if an insert may omit the column."""
     return isinstance(column, ast.Call) and (
         _said(column, 'server_default') or not _is(column, 'nullable', False))
 
@@ -79,7 +79,7 @@ def _is(call, name, value):
 
 
 def revision(body, folder=EXPANDS):
-    """A revision of one statement."""
+    """Return a revision with these statements."""
     return sources.parse(f'import sqlalchemy as sa\nfrom alembic import op\n{body}\n',
                          f'{folder}0999_example.py')
 

@@ -1,6 +1,6 @@
 """Counts of sentences and names that the language guide of `CONTRIBUTING.rst` replaces.
 
-Each count may only fall. The counts find candidates: whether a sentence is good, a reader decides.
+Each count may only fall. The counts find candidates. A reader decides whether a sentence is good.
 """
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Native threads only: whatever is imported, in whatever order, nothing is monkey-patched."""
+"""Native threads: no import, in any order, applies a monkey patch."""
 import ast
 import json
 import subprocess
@@ -7,8 +7,8 @@ import unittest
 
 from blockattach.tests.rules import sources
 
-# Runs in a fresh interpreter. Left out are the tests, programs that run when imported as
-# ``__main__``, and alembic's scripts, which alembic alone can load.
+# Program for a fresh interpreter. It omits the tests, programs that run when they are imported,
+# and alembic's scripts, which only alembic can load.
 WALK = """
 import importlib, json, pkgutil, socket, sys, threading, time
 import blockattach
@@ -58,7 +58,7 @@ GREEN = ('eventlet', 'gevent', 'greenlet')
 
 
 def greens(module):
-    """Where a module asks for green threads, or patches what others import."""
+    """Yield each place where a module uses green threads or patches other modules."""
     for node in ast.walk(module.tree):
         names = []
         if isinstance(node, ast.Import):
@@ -73,7 +73,7 @@ def greens(module):
 
 
 def run(program: str) -> str:
-    """What the program prints, in an interpreter of its own."""
+    """Run a program in a separate interpreter and return its output."""
     done = subprocess.run([sys.executable, '-W', 'ignore', '-c', program], check=False,
                           capture_output=True, text=True)
     if done.returncode:

@@ -1,7 +1,7 @@
-"""Time comes from `blockattach.platform.clock` and, in SQL, from `db.engine.clock`; nobody sleeps.
+"""Time comes from `blockattach.platform.clock` and, in SQL, from `db.engine.clock`.
 
-A test can hold a clock that is handed down; it cannot hold one that is looked up. What sleeps
-waits too long or not long enough: wait for the condition instead.
+A test can control a clock that is passed as an argument, but not a global one. Sleeping is
+forbidden, because it takes too long or not long enough. Code waits for a condition instead.
 """
 import ast
 import unittest
@@ -20,7 +20,7 @@ WORDS = ('CURRENT_TIMESTAMP',)
 
 
 def sources_of_time(module):
-    """Where a module reads a clock of its own or sleeps."""
+    """Yield each place where a module reads another clock or sleeps."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute | ast.Name):
             name = module.imported(node)

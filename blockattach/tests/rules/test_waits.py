@@ -1,8 +1,8 @@
-"""No clock that runs decides what a test of the gate finds: the machine may stand still meanwhile.
+"""Results of tests in the gate, which must not depend on a running clock.
 
-What is a matter of time is played on a clock that the test moves, or in the simulation. What has
-to be waited for is waited for without a measure: a limit is there to end what would never end, so
-an hour or more. What needs real time is no part of the gate (`lab.system`).
+The machine may pause at any time. Behaviour that depends on time is tested with a clock that the
+test moves, or in the simulation. Other waits have no limit but one of an hour or more, which ends
+a wait that would never end. Tests that need real time are not in the gate (`lab.system`).
 """
 import ast
 import functools
@@ -14,20 +14,20 @@ from blockattach.tests.rules import sources
 HOUR = 3600
 TESTS = 'blockattach/tests/'
 ELSEWHERE = tuple(f'{TESTS}{place}' for place in ('simulation/', 'smoke/'))
-"""On a virtual clock, or by `polling` alone and of ends alone."""
+"""Tests on virtual time, or tests that wait only by `polling` and check only end states."""
 REAL = re.compile(f'{TESTS}conformance/(test_|)(file|lio|lvm|tgt)')
-"""Kits on real targets: what a program outside does not answer in time is an error there."""
+"""Tests of drivers on real targets, where a late answer of an external program is an error."""
 MOVED = ('blockattach.tests.fixtures.clock', 'lab.simulation',
          'blockattach.tests.functional.instances')
-"""What a module imports whose product times are on a clock that the test moves."""
+"""Imports that show that the product uses a clock that the test moves."""
 OPTION = re.compile(r'_(timeout|interval|seconds)$')
 SET = re.compile(r'^\s*(\w+_(?:timeout|interval|seconds))\s*=\s*([\d.]+)\s*$', re.M)
 BY_PLACE = {'result': 0, 'join': 0, 'wait': 0, 'wait_for': 1, 'until_waiting': 1}
-"""Methods that wait, to the place of the limit among what they are given."""
+"""Methods that wait, with the position of the limit in their arguments."""
 SYSTEMS_WAIT = 'blockattach.tests.functional.base.wait_for'
 BY_NAME = (*BY_PLACE, 'acquire', 'as_completed', 'communicate', 'create_connection', 'get', 'map',
            'run', 'urlopen', 'HTTPConnection', 'check_output')
-"""What waits at most for the keyword ``timeout``; of anything else that is an option."""
+"""Functions whose argument ``timeout`` is a limit. That of other functions is an option."""
 CLOCKS = ('monotonic', 'utcnow')
 _ALWAYS = 'nobody ever answers: the limit comes however slow the machine is'
 _NOTHING = 'a moment in which nothing happens, however slow the machine is'
@@ -52,21 +52,21 @@ EXCEPTIONS = {
     'unit/rpc/test_inproc.py': (2, _ALWAYS),
     'unit/rpc/test_releases.py': (3, _ALWAYS),
 }
-"""What stays below an hour, by module: how often, and why no machine is too slow for it."""
+"""Number of shorter limits by module, with the reason why no machine is too slow for them."""
 
 
 @functools.cache
 def constants():
-    """The numbers that modules of the tests give a name to, by full name."""
+    """Return the numeric constants of the test modules by full name."""
     found = {}
-    # Twice: some are named after one of a module that comes later.
+    # Two passes, because some constants are defined by those of a later module.
     for module in sources.modules(TESTS) * 2:
         found.update(named(module, found))
     return found
 
 
 def named(module, known):
-    """The same of one module."""
+    """Return the numeric constants of a module by full name."""
     found = {}
     for node in module.tree.body:
         value = number(module, node.value, known) if isinstance(node, ast.Assign) else None
@@ -77,12 +77,12 @@ def named(module, known):
 
 
 def own_name(module):
-    """How others import it."""
+    """Return the name under which others import the module."""
     return module.path.removesuffix('.py').replace('/', '.')
 
 
 def number(module, node, known):
-    """The number that an expression stands for, None if it is none that can be seen."""
+    """Return the number that an expression stands for, or None if it cannot be determined."""
     if isinstance(node, ast.Constant):
         value = node.value
         if isinstance(value, str) and re.fullmatch(r'\d+(\.\d+)?', value):
@@ -98,12 +98,12 @@ def number(module, node, known):
 
 
 def is_moved(module):
-    """Whether the times of the product are on a clock that stands until it is moved."""
+    """Return True if the product uses a clock that only the test moves."""
     return any(name.startswith(MOVED) for name in module.aliases.values())
 
 
 def options(node):
-    """Names and values of all that is set here as an option is."""
+    """Yield names and values that a node may set as options."""
     if isinstance(node, ast.Call):
         yield from ((one.arg or '', one.value) for one in node.keywords)
     elif isinstance(node, ast.Dict):
@@ -119,13 +119,14 @@ def options(node):
 
 
 def limits(module, node, moved):
-    """What is waited for no longer than."""
+    """Yield the limits of a call that waits."""
     name = module.dotted(node.func).rpartition('.')[2] or getattr(node.func, 'attr', '')
     yield from (one.value for one in node.keywords if (
         one.arg == 'timeout' and (name in BY_NAME or not moved))
         or (one.arg == 'seconds' and name in BY_PLACE))
     if name == 'wait' and len(node.args) > 1:
-        # By a clock: an event, and how long; of futures: which, and how long.
+        # The arguments of a clock are an event and seconds, and those of futures are futures and
+        # seconds.
         if not moved or module.dotted(node.func).startswith('concurrent.'):
             yield from node.args[1:]
     elif name in BY_PLACE:
@@ -133,7 +134,7 @@ def limits(module, node, moved):
 
 
 def readings(module):
-    """Where a clock that runs is read, which is what an elapsed time is made of."""
+    """Yield the reads of a running clock, from which an elapsed time may be computed."""
     own = {id(inner) for node in ast.walk(module.tree)
            if isinstance(node, ast.FunctionDef) and node.name in CLOCKS
            for inner in ast.walk(node)}
@@ -144,7 +145,7 @@ def readings(module):
 
 
 def breaches(module):
-    """Where a result hangs on a clock that runs."""
+    """Yield each place where a result depends on a running clock."""
     known = constants() | named(module, constants())
     moved = is_moved(module)
 
@@ -169,14 +170,14 @@ def breaches(module):
 
 
 def of_the_gate():
-    """The modules that the rule is about."""
+    """Return the modules to which the rule applies."""
     return [module for module in sources.modules(TESTS)
             if not module.path.startswith(ELSEWHERE) and not REAL.match(module.path)
             and module.path != f'{TESTS}rules/test_waits.py']
 
 
 def found_in(text):
-    """What breaks the rule in a module of this text."""
+    """Return the findings in a module with this text."""
     return list(breaches(sources.parse(text, f'{TESTS}unit/example.py')))
 
 

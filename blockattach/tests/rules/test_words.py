@@ -1,10 +1,10 @@
-"""Words that doc/source/contributor/glossary.rst has replaced stay away."""
+"""Words that doc/source/contributor/glossary.rst has replaced, which must not return."""
 import re
 import unittest
 
 from blockattach.tests.rules import sources
 
-# A word, or the beginning of words if it ends with an asterisk, and what is said instead.
+# Refused words, or beginnings of words with an asterisk, and their replacements.
 REFUSED = {
     'entrance': 'authentication',
     'insisting': 'resending',
@@ -15,7 +15,7 @@ REFUSED = {
     'signs? of life': 'heartbeat',
     'wishes': 'desired state',
 }
-# The same in documents, tools and tests.
+# Words that are also refused in documents, tools and tests.
 REFUSED_BESIDE = {
     'he': 'the process, the host, the caller',
     'him': 'the process, the host, the caller',
@@ -36,7 +36,7 @@ REFUSED_BESIDE = {
 }
 BESIDE = ('CONTRIBUTING.rst', 'HACKING.rst', 'README.rst', 'blockattach/tests/',
           'blockattachclient/', 'doc/source/', 'etc/', 'lab/', 'tools/')
-# And in the code that is installed.
+# Words that are also refused in the installed code.
 REFUSED_IN_CODE = {
     'abandonment': 'expiry',
     'birth': 'insert_values',
@@ -58,19 +58,19 @@ REFUSED_IN_CODE = {
 }
 
 SUFFIXES = ('.py', '.rst', '.txt', '.yaml', '.conf', '.sample', '.service', '.cfg', '.toml')
-# Records of what was decided keep the words of their day; here the words themselves stand.
+# Records of decisions keep the words of their time, and this file names the words.
 EXCEPT = ('doc/source/contributor/decisions/', 'releasenotes/',
           'blockattach/tests/rules/test_words.py')
 
 
 def refused(text, words=REFUSED):
-    """The words of a text that are, also as parts of names."""
+    """Return the refused words in a text, also within names."""
     found = '|'.join(word.replace('*', '[a-z]*') for word in words)
     return re.findall(f'(?<![a-z])(?:{found})(?![a-z])', text, re.IGNORECASE)
 
 
 def refused_beside(text):
-    """The words that documents, tools and tests do not say."""
+    """Return the words in a text that documents, tools and tests must not use."""
     return {re.sub(r'\s+', ' ', word).lower() for word in refused(text, REFUSED_BESIDE)}
 
 

@@ -97,9 +97,7 @@ class CloudTest(base.StackTestCase):
         cls.storage = cls.cloud.storage
 
     def attach(self, volume, name, **wanted):
-        """Attach a volume to a server on a host, and return the attachment and its connection
-        info.
-        """
+        """Attach a volume to a server, and return the attachment and its connection info."""
         made = self.storage.create_attachment(
             volume, instance=str(uuid.uuid4()), connector={
                 **base.connector(name), 'initiator': NAME.format(name)}, **wanted)

@@ -115,9 +115,7 @@ class DevcloudTest(ToolTestCase):
 
 
     def check_types(self, cloud, account):
-        """Check that the script, which devstack also runs, creates missing types and keeps the
-        others.
-        """
+        """Check that the script of devstack creates missing types and keeps the others."""
         for said in ('Volume type disks-2 is made\n', ''):
             self.assertEqual(said, self.succeed(sys.executable, DEVCLOUD / 'volume_types.py',
                                                 '--backend', 'disks-2', env=account))
@@ -135,8 +133,7 @@ MAP_PARTS = {path.relative_to(sources.ROOT).as_posix()
 class WheelTest(ToolTestCase):
 
     def build(self):
-        """Build source distribution and wheel from a copy of the checkout, and return their paths.
-        """
+        """Build source distribution and wheel from a copy of the checkout. Return their paths."""
         if not (sources.ROOT / '.git').is_dir():
             raise unittest.SkipTest('pbr asks git for the files: this is no clone')
         source = self.folder / 'source'

@@ -292,17 +292,16 @@ class Cloud:
                 agent_version=OLD_VERSION) if name in old else conf, name)
 
     def configuration(self, **changed):
-        """Return the configuration of each process. ``changed`` are options of the group
-        [compute].
-        """
+        """Return the configuration of each process. ``changed`` are [compute] options."""
         return in_process.configuration({
             'block_storage': {'endpoint_override': ENDPOINT, 'transport': self._transport,
                               **(ACCOUNT if self._account else {})},
             'compute': changed})
 
     def build_api(self, conf, work, owner='compute-api.1', cutting=None):
-        """Build a compute API on the same database. Work after its responses is queued in
-        ``work``.
+        """Build a compute API on the same database.
+
+        :param work: queue of the work that continues after its responses
         """
         return compute_api.build_api(
             conf, self.bus, self.store, in_process.policy(self.rules), in_process.Later(work),

@@ -171,7 +171,7 @@ class SdkTest(clients.ClientsTestCase):
         made = self.boot(self.volume(), metadata={'a': '1'})
         self.assertEqual('db', self.compute.update_server(made, name='db').name)
         self.compute.set_server_metadata(made, b='2', c='3')
-        # By its id: of an object the SDK expects to have read all keys itself.
+        # By id, because the SDK expects a server object to have read all of its keys.
         self.compute.delete_server_metadata(made.id, ['a', 'c'])
         found = self.compute.get_server(made.id)
         self.assertEqual(('db', {'b': '2'}), (found.name, found.metadata))

@@ -103,7 +103,7 @@ class InterruptionTestCase(cloud.ComputeTestCase):
         self.assertIsNone(server['OS-EXT-STS:task_state'])
         host, volumes = server['OS-EXT-SRV-ATTR:host'], self.volumes(made)
         if getattr(self, 'dead', None) is not None and host == self.host:
-            # An evacuation that was refused takes nothing from the host whose agent is dead.
+            # A refused evacuation leaves the guest on the host whose agent is down.
             where += [host] if made in self.hosts[host].servers() else []
         self.assertEqual([host] if host else [], where)
         for volume, found in held.items():

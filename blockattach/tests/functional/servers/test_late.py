@@ -80,7 +80,8 @@ class LaterTest(LateTest):
     SHIFT = -0.5
 
     def test_unshelve(self):
-        # Whole in the gate, too: a late connect once gave an offloaded server a host.
+        # The gate plays all places, too, because a late connect once gave an offloaded server a
+        # host.
         self.PART = None
         super().test_unshelve()
 
@@ -101,7 +102,7 @@ class AheadOfWritesTest(test_interruptions.InterruptionTest):
         try:
             super().evacuate(made)
         except cloud.Death:
-            # It has not begun, so the server is where it was.
+            # The evacuation has not begun, so the server is still on its host.
             self.cloud.agents[self.host], self.dead = self.dead, None
             raise
 
@@ -116,7 +117,7 @@ class AheadOfWritesTest(test_interruptions.InterruptionTest):
             try:
                 self.cloud.cutting.behind(written)
             except cloud.Death:
-                # What the end of its process does to a transaction.
+                # The database rolls a transaction back when the process of its client ends.
                 connected.connection.rollback()
                 raise
 
