@@ -183,16 +183,16 @@ def main() -> int:
     """Run the tests, rerun failed ones, and print the verdict."""
     parser = argparse.ArgumentParser(prog='tools/gate/judge.py', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--concurrency', default='2', help='how many processes run tests')
+    parser.add_argument('--concurrency', default='2', help='number of processes that run tests')
     parser.add_argument('--limit', type=int, default=LIMIT, metavar='SECONDS',
-                        help='a worker that runs for longer hangs')
+                        help='seconds after which a worker counts as hanging')
     parser.add_argument('--write-durations', action='store_true',
-                        help=f'if the run passes, renew {durations.RECORD}: the modules that ran')
-    parser.add_argument('filters', nargs='*', help='regular expressions, as stestr takes them')
+                        help=f'update {durations.RECORD} if the run passes')
+    parser.add_argument('filters', nargs='*', help='regular expressions of stestr that select tests')
     asked = parser.parse_args()
     listed = list_tests(asked.filters)
     if not listed:
-        print('Cannot list the tests, or there are none\n0 passed, 1 failed, 0 skipped')
+        print('Cannot list the tests, or none is selected\n0 passed, 1 failed, 0 skipped')
         return 1
     recorded = durations.parse(_text(durations.RECORD))
     # stestr records durations under test names without tags.
@@ -216,7 +216,7 @@ def main() -> int:
 def _passed_alone(results: Results, limit: int) -> set[str]:
     passed = set()
     for name in results.failed if len(results.failed) <= RERUN_ALLOWED else ():
-        print(f'\nOnce more, alone: {name}', flush=True)
+        print(f'\nRerunning alone: {name}', flush=True)
         if passes_alone(name, limit):
             passed.add(name)
     return passed

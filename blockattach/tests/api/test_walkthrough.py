@@ -106,8 +106,8 @@ class AttachTest(base.ApiTestCase):
         for number, (modules, row) in enumerate(zip(steps, page, strict=True), 1):
             named |= row
             with self.subTest(step=number):
-                self.assertEqual(set(), set(modules) - named, 'entered, and not named by then')
-                self.assertEqual(set(), row - set(modules), 'named, and not entered')
+                self.assertEqual(set(), set(modules) - named, 'entered, but not named so far')
+                self.assertEqual(set(), row - set(modules), 'named, but not entered')
 
     def test_attach_enters_few_modules(self):
         _, *steps = self.trace()

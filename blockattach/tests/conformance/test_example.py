@@ -32,7 +32,7 @@ class ExampleTest(unittest.TestCase):
         super().setUp()
         source = sources.ROOT / EXAMPLE
         if not source.is_dir():
-            self.skipTest('the documents are not here')
+            self.skipTest('the documents are not installed')
         self.place = pathlib.Path(settings.folder(self))
         shutil.copytree(source, self.place, dirs_exist_ok=True)
         self.install()

@@ -54,7 +54,7 @@ class PromisingTest(SoundTest):
     kind = Promising
 
     def test_wipe_gives_the_room_back_once_it_is_cleared(self):
-        self.skipTest('no room is kept')
+        self.skipTest('no space is reserved')
 
 
 class Half(fake_store.FakeStore):

@@ -141,7 +141,7 @@ class MigrationTestCase(base.DatabaseTestCase):
 
     def test_mysql_tables_are_innodb_with_binary_collation(self):
         if self.KIND != database.MYSQL:
-            self.skipTest('engines and collations are a matter of MySQL')
+            self.skipTest('only MySQL has engines and collations')
         self.migrations.upgrade(self.engine)
         with self.database.reader() as connection:
             found = connection.execute(sa.text(

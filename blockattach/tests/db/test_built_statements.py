@@ -156,10 +156,10 @@ class ByItselfTest(base.DatabaseTestCase):
             statements.insert(connection, _pools, ROW)
         self.assertIsNone(self.database.wrong())
         if not self.database.takes_as_one:
-            self.skipTest('the server is MySQL, which takes no block')
+            self.skipTest('MySQL has no compound statements')
 
     def change(self, *steps):
-        return self.database.change(lambda connection: self.fail('nothing was lost'), *steps)
+        return self.database.change(lambda connection: self.fail('no COMMIT was lost'), *steps)
 
     def stored(self):
         return {row.name: row.allocated_gb for row in statements.Statement(

@@ -208,7 +208,7 @@ class AliasTest(Case):
             if digest in seen:
                 return seen[digest], name
             seen[digest] = name
-        raise AssertionError('no twins among a million')
+        raise AssertionError('no collision among a million names')
 
 
 @base.on_chosen_databases
@@ -228,7 +228,7 @@ class SealedTest(Case):
 
     def test_chap_password_absent_from_sqlite_file(self):
         if self.KIND != database.SQLITE:
-            self.skipTest('a matter of files')
+            self.skipTest('the test reads the files of SQLite')
         rows = [self.attach(f'iqn.{number}') for number in range(3)]
         passwords = [self.credential(row.initiator).password.encode() for row in rows]
         self.assertEqual(3, len(set(passwords)))

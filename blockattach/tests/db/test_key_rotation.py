@@ -204,4 +204,4 @@ class WritersTest(Case):
             return
         polling.until(lambda: finishing.done() or self.waits_for_a_lock(),
                       tick=base.BETWEEN_LOOKS)
-        self.assertFalse(finishing.done(), 'it has not waited')
+        self.assertFalse(finishing.done(), 'the rotation did not wait')

@@ -299,7 +299,7 @@ class LateTest(Case):
             polling.until(lambda: answer.done() or self.waits_for_a_lock(),
                           tick=base.BETWEEN_LOOKS)
             if answer.done():
-                self.fail(f'it has not waited: {answer.result()}')
+                self.fail(f'the function did not wait: {answer.result()}')
             self.proxy.release()
             return answer.result(SECONDS)
 
@@ -324,7 +324,7 @@ class LateTest(Case):
             attachment_queries.get(self.database, row.id).generation > row.generation)))
         self.assertIsNone(late.wrong())
         if not late.takes_as_one:
-            self.skipTest('the server is MySQL, where a move has a COMMIT')
+            self.skipTest('MySQL has no compound statements, so a move has a COMMIT')
         moved = self.cut(Where.LATE, lambda: make.move(late, row, E.COMPLETE))
         self.assertEqual(row.generation + 1, moved.generation)
         self.assertEqual(moved, attachment_queries.get(self.database, row.id))

@@ -169,7 +169,7 @@ class TableTest(base.DatabaseTestCase):
 
     def test_too_long_text_rejected(self):
         if self.KIND == database.SQLITE:
-            self.skipTest('SQLite knows no lengths')
+            self.skipTest('SQLite enforces no lengths')
         self.assertRaises(db_exception.DBError, volume_types.create, self.database, 'x' * 256,
                           None, True, {})
 

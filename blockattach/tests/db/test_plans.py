@@ -168,7 +168,7 @@ class PlanTest(base.DatabaseTestCase):
 
     def test_purge_uses_indexes(self):
         if self.KIND == database.SQLITE:
-            self.skipTest('it would call the way along the key a scan')
+            self.skipTest('SQLite reports the walk along the key as a scan')
         manual = clock.ManualClock()
         old = self.fixture.open(manual)
         gone = make.volume(old)
@@ -179,7 +179,7 @@ class PlanTest(base.DatabaseTestCase):
 
     def test_page_read_in_index_order(self):
         if self.KIND != database.SQLITE:
-            self.skipTest('servers choose by the number of rows')
+            self.skipTest('the servers choose a plan by the number of rows')
         for act in (lambda: self.page(make.PROJECT), self.page):
             with recording.statements(self.database) as sent:
                 act()

@@ -106,7 +106,7 @@ class PagingTest(Case):
 
     def test_pages_form_sorted_list(self):
         if self.KIND == database.POSTGRESQL:
-            self.skipTest('order of text follows the locale there; see the test below')
+            self.skipTest('the order of text depends on the locale, see the next test')
         for names, direction, limit in itertools.product(
                 (('name',), ('size_gb', 'name'), ('created_at',), ()), (ASC, DESC), (1, 2, 3, 7)):
             sort = tuple(('size' if name == 'size_gb' else name, direction) for name in names)

@@ -93,7 +93,7 @@ class AttachmentWalkTest(Invariants):
             except (errors.InvalidVolume, errors.InvalidTransition):
                 refused += 1
             self.check_attachments()
-        self.assertLess(refused, ATTACHMENT_STEPS / 2, 'the walk hardly went anywhere')
+        self.assertLess(refused, ATTACHMENT_STEPS / 2, 'too many steps were refused')
 
     def _reserve(self, chance, volume):
         return attachments.reserve(self.database, attachments.Wish(
@@ -129,7 +129,7 @@ class VolumeWalkTest(Invariants):
                 late += self._step(chance, chance.choice(known), chance.choice(names))
             self.check_pools()
             self.check_attachments()
-        self.assertLess(late, VOLUME_STEPS * 0.9, 'the walk hardly went anywhere')
+        self.assertLess(late, VOLUME_STEPS * 0.9, 'too many steps were refused')
 
     def _step(self, chance, volume_id, name):
         """Run a random verb, sometimes an invalid or stale one. Return 1 if it was refused."""

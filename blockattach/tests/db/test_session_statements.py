@@ -25,7 +25,7 @@ class SessionStatementsTest(base.DatabaseTestCase):
         super().setUp()
         with self.database.reader() as connection:
             if not connection.dialect.is_mariadb:
-                self.skipTest('the server is MySQL, which takes no values in EXECUTE')
+                self.skipTest('MySQL accepts no values in EXECUTE')
         with self.database.writer() as connection:
             statements.insert(connection, _pools, ROW)
 

@@ -35,7 +35,7 @@ class Case(base.DatabaseTestCase):
         watcher = self.fixture.open()
         polling.until(lambda: running.done() or self.waits_for_a_lock(watcher),
                       tick=base.BETWEEN_LOOKS)
-        self.assertFalse(running.done(), 'it has met nobody')
+        self.assertFalse(running.done(), 'the verb did not wait for a lock')
 
     def meet(self, verb, takes, then):
         """Run a verb that waits for a lock of another transaction, and return its result.

@@ -85,7 +85,7 @@ def pause(process):
 
 
 def until_still(pid):
-    assert wait_for(lambda: is_still(pid)), f'{pid} does not stand still'
+    assert wait_for(lambda: is_still(pid)), f'process {pid} has not stopped'
 
 
 def is_still(pid):

@@ -145,8 +145,8 @@ class CompletionTest(CommandLineTestCase):
     def test_zsh_completion(self):
         zsh = shutil.which('zsh')
         if zsh is None:
-            self.assertNotEqual('true', os.environ.get('CI'), 'zsh is missing')
-            self.skipTest('zsh is missing')
+            self.assertNotEqual('true', os.environ.get('CI'), 'zsh is not installed')
+            self.skipTest('zsh is not installed')
         wanted = {
             'd': 'db', '--debug d': '--debug db', 'db pu': 'db purge',
             'db purge 30 --m': 'db purge 30 --max-rows', 'reconcile --format j':

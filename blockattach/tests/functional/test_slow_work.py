@@ -115,7 +115,7 @@ class SlowWorkTest(instances.WorldTestCase):
         first, second = self.begin_work(), self.begin_work()
         copied = self.pace.of('a-volume', lambda: True)
         self.acts.slow[first.resource_id] = lambda: (begun.set(), copied(3600))
-        self.acts.slow[second.resource_id] = lambda: self.fail('it has begun')
+        self.acts.slow[second.resource_id] = lambda: self.fail('the work has started')
         for claim in (first, second):
             self.give(running, claim)
         self.assertTrue(begun.wait(instances.WAIT_SECONDS))

@@ -174,7 +174,7 @@ class FindingsTest(CheckTestCase):
         self.check(2, Sealing_keys='blockattach-manage secrets check')
         file.unlink()
         self.check(2, Sealing_keys=f'{file} does not exist')
-        self.assertFalse(file.exists(), 'a check that makes a key hides that it is missing')
+        self.assertFalse(file.exists(), 'the check must not create the missing key')
 
     def test_unknown_options_listed_one_a_line_below_their_file(self):
         text = '[volume]\nenabled_backends = disks\n[disks]\nvolume_dirr = /x\nfoo_zzz = 1\n'

@@ -49,8 +49,8 @@ class DevstackTest(unittest.TestCase):
     def program(self, name):
         """Return the name of a program. Skip the test if it is not installed, or fail it in CI."""
         if shutil.which(name) is None:
-            self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
-            self.skipTest(f'{name} is missing')
+            self.assertNotEqual('true', os.environ.get('CI'), f'{name} is not installed')
+            self.skipTest(f'{name} is not installed')
         return name
 
     def succeed(self, *command, **variables):
@@ -119,7 +119,7 @@ class DevstackTest(unittest.TestCase):
 
     def test_remove_lio_exports_without_lio_does_nothing(self):
         if os.path.isdir('/sys/kernel/config/target/iscsi'):
-            self.skipTest('LIO is loaded on this machine, and may offer what others use')
+            self.skipTest('LIO is loaded on this machine, and other programs may use it')
         with tempfile.TemporaryDirectory(prefix='blockattach-') as folder:
             said = self.succeed(
                 sys.executable, sources.ROOT / 'devstack' / 'remove_lio_exports.py',

@@ -42,8 +42,8 @@ class OperatorFilesTest(unittest.TestCase):
         program = str(beside) if beside.exists() else shutil.which(name, path=os.pathsep.join(
             (os.environ.get('PATH', ''), '/usr/sbin', '/sbin')))
         if program is None:
-            self.assertNotEqual('true', os.environ.get('CI'), f'{name} is missing')
-            self.skipTest(f'{name} is missing')
+            self.assertNotEqual('true', os.environ.get('CI'), f'{name} is not installed')
+            self.skipTest(f'{name} is not installed')
         done = subprocess.run([program, *arguments], capture_output=True, text=True,
                               timeout=polling.LIMIT, check=False)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)

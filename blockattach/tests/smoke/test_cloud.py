@@ -262,7 +262,7 @@ class CloudTest(base.StackTestCase):
 
     def served(self, process, port):
         """Return the client of a user once the server answers, or None."""
-        self.assertIsNone(process.poll(), 'it has ended')
+        self.assertIsNone(process.poll(), 'the web server has ended')
         with contextlib.suppress(keystone_exceptions.ClientException, exceptions.SDKException):
             storage = self.cloud.connect('ann', block_storage_endpoint_override=(
                 f'http://127.0.0.1:{port}/v3')).block_storage

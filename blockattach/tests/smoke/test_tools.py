@@ -116,7 +116,7 @@ class DevcloudTest(ToolTestCase):
 
     def check_types(self, cloud, account):
         """Check that the script of devstack creates missing types and keeps the others."""
-        for said in ('Volume type disks-2 is made\n', ''):
+        for said in ('Volume type disks-2 created\n', ''):
             self.assertEqual(said, self.succeed(sys.executable, DEVCLOUD / 'volume_types.py',
                                                 '--backend', 'disks-2', env=account))
         made = {one.name: one.extra_specs for one in cloud.block_storage.types()}
@@ -135,7 +135,7 @@ class WheelTest(ToolTestCase):
     def build(self):
         """Build source distribution and wheel from a copy of the checkout. Return their paths."""
         if not (sources.ROOT / '.git').is_dir():
-            raise unittest.SkipTest('pbr asks git for the files: this is no clone')
+            raise unittest.SkipTest('not a git clone, from which pbr gets the list of files')
         source = self.folder / 'source'
         shutil.copytree(sources.ROOT, source, ignore=LEFT_OUT, symlinks=True)
         self.succeed('git', '-C', source, 'config', 'remote.origin.url',

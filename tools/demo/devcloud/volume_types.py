@@ -38,12 +38,12 @@ def make(cloud: openstack.connection.Connection, backends: Iterable[str] = ()) -
 def main() -> None:
     """Create the missing volume types, and print their names."""
     parser = argparse.ArgumentParser(prog='tools/demo/devcloud/volume_types.py',
-                                     description='Make the volume types of a new cloud.')
+                                     description='Create the volume types of a new cloud.')
     parser.add_argument('--backend', action='append', default=[], metavar='NAME',
-                        help='make a type of this name for this backend, too')
+                        help='also create a type with this name for the backend')
     arguments = parser.parse_args()
     for name in make(openstack.connect(), arguments.backend):
-        print(f'Volume type {name} is made')
+        print(f'Volume type {name} created')
 
 
 if __name__ == '__main__':
