@@ -188,7 +188,7 @@ def main() -> int:
                         help='seconds after which a worker counts as hanging')
     parser.add_argument('--write-durations', action='store_true',
                         help=f'update {durations.RECORD} if the run passes')
-    parser.add_argument('filters', nargs='*', help='regular expressions of stestr that select tests')
+    parser.add_argument('filters', nargs='*', help='regular expressions that select tests')
     asked = parser.parse_args()
     listed = list_tests(asked.filters)
     if not listed:

@@ -12,31 +12,31 @@ from blockattach.tests.rules import sources
 
 DECLARATIONS = (
     (r'(frozenset|tuple|dict(\.fromkeys)?|list|set|sorted|range|zip|len|min|max|str|int|float|chr|ord|property)',
-     'literals that Python has no brackets for'),
+     'literals without a syntax of their own'),
     (r'types\.MappingProxyType|datetime\.(timedelta|datetime)|pathlib\.(Pure\w*)?Path|re\.compile'
      r'|decimal\.Decimal|fractions\.Fraction|struct\.Struct|string\.Template|operator\.\w+',
      'compiled constants: values without any effect'),
     (r'typing\.\w+|collections\.namedtuple|enum\.\w+|dataclasses\.\w+|contextvars\.ContextVar',
-     'say what a type is'),
-    (r'oslo_log\.log\.getLogger|logging\.getLogger', 'a name for log lines; set up later'),
+     'declarations of types'),
+    (r'oslo_log\.log\.getLogger|logging\.getLogger', 'a logger name, which is configured later'),
     (r'oslo_config\.(cfg|types)\.\w+|blockattach\.platform\.conf\.settings\.(option|options|part)',
      'an option: a description, registered later'),
     (r'(oslo_policy\.policy|blockattach\.platform\.policy\.base)\.\w+',
      'a rule: a description, registered later'),
     (r'oslo_versionedobjects\.fields\.\w+|blockattach\.platform\.rpc\.serializing\.\w+Field',
      'say what an object carries'),
-    (r'sqlalchemy\..+', 'tables and queries as expressions; nothing is sent'),
+    (r'sqlalchemy\..+', 'tables and queries as expressions, without sending them'),
     (r'blockattach\.platform\.db\.statements\.(Statement|value)',
-     'the same, compiled when it is first sent'),
+     'a query that is compiled when it is first sent'),
     (r'blockattach\.platform\.db\.migrations\.(Migrations|Phase)',
-     'where the revisions of a database are'),
+     'the location of the revisions of a database'),
     (r'blockattach\.storage\.db\.models\.live', 'a condition as an expression'),
     (r'blockattach\.platform\.rpc\.contract\.\w+',
-     'since when a method of an interface exists, and how'),
+     'a method of an interface with its version'),
     (r'blockattach\.platform\.http\.(schema|operation)\.\w+|blockattach\.storage\.api\.answers\.\w+'
      r'|blockattach\.storage\.api\.metadata\.Noun',
      'schemas and rows of the API'),
-    (r'functools\.partial', 'a function with some of its values'),
+    (r'functools\.partial', 'a function with some of its arguments'),
     (r'fastjsonschema\.compile', 'a compiled constant'),
 )
 
@@ -53,13 +53,13 @@ EXCEPTED = {
     ('blockattach/__init__.py', 'oslo_service.backend.register_backend_default_hook'):
         'native threads must be chosen before any module of oslo.service is imported',
     ('blockattach/storage/api/resources/volumes/views.py', '_list'):
-        'schemas are put together by small functions',
+        'small functions build the schemas',
     ('blockattach/storage/api/resources/volumes/views.py', '_by_version'): 'the same',
     ('blockattach/storage/api/resources/snapshots/views.py', '_by_version'): 'the same',
     ('blockattach/storage/api/resources/quotas.py', '_set'): 'the same',
     ('blockattach/storage/api/resources/quotas.py', '_with_attachments'): 'the same',
     ('blockattach/storage/api/resources/not_offered.py', '_rows'):
-        'rows that several nouns have alike',
+        'rows that several resources have in common',
     ('blockattach/compute/store/models.py', '_id'): 'columns that several tables have',
     ('blockattach/storage/db/models.py', 'uuid_column'): 'the same',
     ('blockattach/storage/db/models.py', 'timestamps'): 'the same',
@@ -70,19 +70,19 @@ EXCEPTED = {
         'columns that several tables have',
     (f'{MIGRATIONS}/versions/1000_first_release.py', '_soft_deletion'): 'the same',
     ('blockattach/platform/db/alembic/env.py', '_run'):
-        'alembic runs this file; nobody imports it',
+        'alembic runs this file, and no module imports it',
     ('blockattach/storage/privileged/context.py', 'Context'):
-        'a privsep context is a name that functions are marked with; its daemon starts later',
+        'a privsep context marks functions, and its daemon starts later',
     ('blockattach/platform/rpc/inproc.py', 'Registry'):
-        'oslo.messaging makes drivers itself: what they share can be handed to them no other way',
+        'oslo.messaging creates the drivers, so they can share state only in a module',
     ('blockattach/platform/rpc/http/sites.py', 'Registry'): 'the same',
     ('blockattach/wsgi.py', 'importlib.import_module'):
-        'under uWSGI, a module names what runs after a fork while it is imported, or not at all',
+        'uWSGI accepts the registration of a post-fork function only at import',
     ('blockattach/storage/domain/volume_type.py', '_numbers'):
-        'makes a comparison of numbers from one of the standard operators, and nothing else',
+        'builds a comparison of numbers from a standard operator',
     ('blockattach/storage/domain/expressions.py', '_of_numbers'): 'the same',
     ('blockattach/wsgi.py', 'threading.Lock'):
-        'WSGI servers call a function of the module from many threads: nobody hands it anything',
+        'WSGI servers call a function of the module from many threads, without arguments',
 }
 
 ALLOWED = re.compile('|'.join(f'(?:{pattern})' for pattern, _ in DECLARATIONS))

@@ -76,26 +76,26 @@ target = fake
 
 # Modules that no process loads, with the reason
 NOWHERE = {
-    'alembic': 'looking at the version of the tables needs none of it, and few ever migrate',
-    'mako': 'alembic makes new revisions with it',
-    'pygments': 'colours what mako has to say',
-    'taskflow': 'for the first volume that is placed',
-    'networkx': "taskflow's graphs: 280 modules for five steps in a row",
-    'oslo_reports.report': 'for the first report of a state that is asked for',
-    'prometheus_client': 'where [metrics] names no port nobody counts',
-    'jsonschema': 'words for the first value that is wrong; fastjsonschema validates',
-    'keystoneauth1': 'where [nova] says how to reach Nova, or Keystone authenticates callers',
-    'keystoneclient': 'keystonemiddleware asks Keystone with it',
-    'keystonemiddleware': 'where [api] auth_strategy is keystone',
-    'oslo_cache': "keystonemiddleware's; others need no cache of it",
-    'blockattach.platform.http.basic_auth': 'where [api] auth_strategy is http_basic',
-    'oslo_limit': 'where [quota] quota_driver is unified_limits',
-    'openstack': "oslo.limit's client of Keystone",
-    'castellan': 'where [DEFAULT] seal_key_ids names keys',
-    'rtslib_fb': 'only a daemon with rights of its own works on LIO',
-    'eventlet': 'native threads only',
-    'matplotlib': 'networkx would draw with it',
-    'numpy': 'networkx would calculate with it',
+    'alembic': 'the check of the schema version does not need it, and few processes migrate',
+    'mako': 'alembic creates new revisions with it',
+    'pygments': 'mako highlights its messages with it',
+    'taskflow': 'loaded for the first volume that is placed',
+    'networkx': 'taskflow loads 280 modules of it for its graphs',
+    'oslo_reports.report': 'loaded for the first report of the process state',
+    'prometheus_client': 'loaded if [metrics] sets a port',
+    'jsonschema': 'loaded to describe the first invalid value, which fastjsonschema finds',
+    'keystoneauth1': 'loaded if [nova] is set, or with auth_strategy keystone',
+    'keystoneclient': 'client of keystonemiddleware',
+    'keystonemiddleware': 'loaded if [api] auth_strategy is keystone',
+    'oslo_cache': 'cache of keystonemiddleware',
+    'blockattach.platform.http.basic_auth': 'loaded if [api] auth_strategy is http_basic',
+    'oslo_limit': 'loaded if [quota] quota_driver is unified_limits',
+    'openstack': 'client of oslo.limit',
+    'castellan': 'loaded if [DEFAULT] seal_key_ids names keys',
+    'rtslib_fb': 'only the privileged daemon uses LIO',
+    'eventlet': 'the service uses native threads',
+    'matplotlib': 'networkx would load it to draw',
+    'numpy': 'networkx would load it to calculate',
     'pytest': 'tests',
     'blockattach.testing': 'tests of consumers',
     'blockattach.tests': 'tests',
@@ -104,29 +104,29 @@ NOWHERE = {
 
 _NO_HTTP = dict.fromkeys(('webob', 'httptools', 'oslo_middleware', 'fastjsonschema',
                           'blockattach.platform.http', 'blockattach.platform.webserver',
-                          'blockattach.storage.api'), 'it serves no HTTP')
+                          'blockattach.storage.api'), 'the process serves no HTTP')
 _NO_BACKEND = dict.fromkeys(
     ('blockattach.storage.drivers', 'blockattach.storage.volume', 'oslo_privsep'),
-    'it keeps no backend')
-_NO_PLACES = {'blockattach.storage.scheduler': 'it places nothing'}
-_NO_POLICY = {'oslo_policy.policy': 'it decides nothing by a policy',
-              'requests': "oslo.policy's remote checks",
-              'blockattach.storage.control': 'the verbs are of others'}
+    'the process has no backend')
+_NO_PLACES = {'blockattach.storage.scheduler': 'the process places no volumes'}
+_NO_POLICY = {'oslo_policy.policy': 'the process enforces no policy',
+              'requests': 'remote checks of oslo.policy',
+              'blockattach.storage.control': 'the process executes no requests of clients'}
 _NO_DATABASE = {**dict.fromkeys(('sqlalchemy', 'oslo_db.sqlalchemy', 'blockattach.platform.db',
-                                 'blockattach.storage.db'), 'it keeps nothing'),
-                'cryptography': 'it seals nothing'}
+                                 'blockattach.storage.db'), 'the process has no database'),
+                'cryptography': 'the process stores no credentials'}
 _OF_THE_COMPUTE_API = dict.fromkeys(
     ('blockattach.compute.acts', 'blockattach.compute.api', 'blockattach.compute.conductor',
      'blockattach.compute.storage', 'blockattach.compute.store', 'blockattach.compute.policy',
      'blockattach.storage.rpc.attachments', 'blockattach.wiring.compute_api', 'routes'),
-    'acts on servers are of the compute API')
-_OTHER_KINDS = {'blockattach.compute.hosts.qemu': 'with [compute] kind = qemu',
-                'blockattach.compute.hosts.local': 'with [compute] kind = host',
-                'os_brick': 'with [compute] kind = host'}
+    'only the compute API executes acts on servers')
+_OTHER_KINDS = {'blockattach.compute.hosts.qemu': 'loaded with [compute] kind = qemu',
+                'blockattach.compute.hosts.local': 'loaded with [compute] kind = host',
+                'os_brick': 'loaded with [compute] kind = host'}
 
 # Modules that the named process does not load in addition, with the reason
 NOT_HERE = {
-    'wsgi': {**_NO_BACKEND, **_NO_PLACES, 'httptools': 'the server is another one'},
+    'wsgi': {**_NO_BACKEND, **_NO_PLACES, 'httptools': 'it runs under another WSGI server'},
     'api': {**_NO_BACKEND, **_NO_PLACES},
     'control': {**_NO_HTTP, **_NO_BACKEND, **_NO_PLACES},
     'scheduler': {**_NO_HTTP, **_NO_BACKEND, **_NO_POLICY},

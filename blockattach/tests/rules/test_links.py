@@ -16,16 +16,16 @@ DOTTED = re.compile(r'``((?:blockattach|lab)(?:\.\w+)+)``')
 
 # Texts that look like files of the repository, with the reason why they are none.
 ELSEWHERE = {
-    'doc/build/html': 'tox -e docs writes it',
-    'etc/blockattach/blockattach.conf': 'the operator writes it',
-    'blockattach.conf': 'the operator writes it',
-    'blockattach.conf.d': 'a folder that the operator makes',
-    'blockattach.outcome': 'a label of spans',
-    'blockattach.request_id': 'a label of spans',
-    'blockattach.scheduler.filters': 'a group of entry points',
-    'blockattach.scheduler.weighers': 'a group of entry points',
-    'blockattach.stores': 'a group of entry points',
-    'blockattach.targets': 'a group of entry points',
+    'doc/build/html': 'output of tox -e docs',
+    'etc/blockattach/blockattach.conf': 'file of the operator',
+    'blockattach.conf': 'file of the operator',
+    'blockattach.conf.d': 'folder of the operator',
+    'blockattach.outcome': 'label of spans',
+    'blockattach.request_id': 'label of spans',
+    'blockattach.scheduler.filters': 'group of entry points',
+    'blockattach.scheduler.weighers': 'group of entry points',
+    'blockattach.stores': 'group of entry points',
+    'blockattach.targets': 'group of entry points',
 }
 
 

@@ -8,9 +8,9 @@ import unittest
 
 from blockattach.tests.rules import sources
 
-AGAIN = 'says the same once more'
+AGAIN = 'writes the same values again'
 NOTHING_LEFT = 'finds nothing left to do'
-FOUND_DONE = 'is refused because it is done, which is what was asked for'
+FOUND_DONE = 'is refused because the requested state is reached'
 
 REPEATABLE = {
     ('storage/db/derived.py', 'counts'): AGAIN,

@@ -9,15 +9,15 @@ from blockattach.wiring import rules
 
 # Operations without a token or without a rule, by the first word of the path, with the reason.
 PUBLIC = {
-    '': 'a client learns here how to speak, before it has a token',
-    'v3': 'a client learns here how to speak, before it has a token',
+    '': 'clients read the versions of the API before they have a token',
+    'v3': 'clients read the versions of the API before they have a token',
 }
 WITHOUT_RULE = {
     'extensions': 'the list of extensions is the same for everyone',
-    'os-availability-zone': 'everyone who makes volumes chooses among the same zones',
-    'group_types': 'there are none, for nobody',
-    'resource_filters': 'how lists are filtered is the same for everyone',
-    'limits': 'limits are shown to all of the project; a rule decides on the amounts used',
+    'os-availability-zone': 'the zones are the same for everyone who creates volumes',
+    'group_types': 'the list is always empty',
+    'resource_filters': 'the filters are the same for everyone',
+    'limits': 'limits are shown to all users of the project, and a rule decides on the usage',
 }
 
 

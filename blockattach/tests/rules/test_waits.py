@@ -29,26 +29,26 @@ BY_NAME = (*BY_PLACE, 'acquire', 'as_completed', 'communicate', 'create_connecti
            'run', 'urlopen', 'HTTPConnection', 'check_output')
 """Functions whose argument ``timeout`` is a limit. That of other functions is an option."""
 CLOCKS = ('monotonic', 'utcnow')
-_ALWAYS = 'nobody ever answers: the limit comes however slow the machine is'
-_NOTHING = 'a moment in which nothing happens, however slow the machine is'
+_ALWAYS = 'nobody answers, so the limit is reached on any machine'
+_NOTHING = 'a moment in which nothing happens on any machine'
 EXCEPTIONS = {
-    'fixtures/clock.py': (1, 'how soon a thread sees that a test has moved its clock'),
-    'fixtures/rabbit.py': (1, 'where nobody listens'),
-    'fixtures/servers.py': (4, 'servers that are started: where nobody listens, and has ended'),
-    'functional/base.py': (2, 'what system tests and the laboratory wait by'),
+    'fixtures/clock.py': (1, 'delay until a thread notices that a test has moved its clock'),
+    'fixtures/rabbit.py': (1, 'connection to a port on which nobody listens'),
+    'fixtures/servers.py': (4, 'started servers: a port without a listener, and their end'),
+    'functional/base.py': (2, 'waits of the system tests and the laboratory'),
     'functional/test_reconcile.py': (1, _NOTHING),
     'functional/test_one_shot.py': (2, _NOTHING),
     'functional/test_extend_faults.py': (1, _NOTHING),
     'functional/test_volume_faults.py': (1, _NOTHING),
-    'unit/control/test_detach_rule.py': (2, f'{_ALWAYS}; and an option that is only read'),
+    'unit/control/test_detach_rule.py': (2, f'{_ALWAYS}. One is an option that is only read'),
     'unit/drivers/test_tgt_socket.py': (2, _ALWAYS),
     'unit/nova/test_client.py': (2, _ALWAYS),
     'unit/nova/test_events.py': (1, _ALWAYS),
     'unit/nova/test_hosts.py': (1, _ALWAYS),
     'unit/nova/test_servers.py': (1, _ALWAYS),
     'unit/privileged/test_lio_locks.py': (2, _NOTHING),
-    'unit/rpc/bus_contract.py': (3, f'{_ALWAYS}; a call is repeated until somebody serves; '
-                                    'after an hour a receiver forgets its senders'),
+    'unit/rpc/bus_contract.py': (3, f'{_ALWAYS}. A call is repeated until a server answers. '
+                                    'A receiver forgets its senders after an hour'),
     'unit/rpc/test_inproc.py': (2, _ALWAYS),
     'unit/rpc/test_releases.py': (3, _ALWAYS),
 }
