@@ -125,7 +125,7 @@ class Partner:
 
 
 class Offer(Partner):
-    """Transfer of the volume to another project, after its uses have ended."""
+    """Change of the project that owns the volume, after its uses have ended."""
 
     verb = test_transfers.ACCEPT
 
