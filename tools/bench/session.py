@@ -213,7 +213,7 @@ class Session:
         return self.keep({**row, **facts})
 
     def keep(self, row: measure.Row) -> measure.Row:
-        """A row that was measured."""
+        """Print and store a measured row, and return it."""
         if not self._headed:
             print(results.line(results.HEADINGS), flush=True)
             self._headed = True

@@ -30,7 +30,7 @@ class MovesTestCase(actions.ActionsTestCase):
         return volume_id
 
     def release(self):
-        """Let held work continue, which it does with the next request."""
+        """Release held work, which continues with the next request."""
         self.http.hold = False
         self.http.as_member.get('/volumes')
 

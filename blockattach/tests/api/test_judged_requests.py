@@ -190,7 +190,7 @@ class JudgedRequestsTest(base.ApiTestCase):
         return self.glance.add(b'bytes')
 
     def prepared(self, needs):
-        """Make a volume on the first backend, with what the request needs."""
+        """Create a volume on the first backend, with the resources that the request needs."""
         self.sql(f"UPDATE services SET disabled = {self.true} WHERE host = '{OTHER_HOST}'")
         made = {'volume': self.volume()}
         self.sql(f"UPDATE services SET disabled = {self.false} WHERE host = '{OTHER_HOST}'")

@@ -62,7 +62,7 @@ class Machine:
             (group if name is None else group['lvs'][name]).update(facts)
 
     def fault(self, verb: str, fault: str | None) -> None:
-        """Make an LVM command fail with a message, or hang. None ends the fault."""
+        """Inject a fault: an LVM command fails with a message, or hangs. None ends the fault."""
         with self.state() as state:
             state['faults'][verb] = fault
 

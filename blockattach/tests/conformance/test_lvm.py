@@ -34,7 +34,7 @@ class Lvm(store.StoreContract):
         return self.machine.store(self.lvm_type, volume_group='another')
 
     def crash_at(self, point: str) -> None:
-        """Make each operation that reaches a failpoint end as if killed, until `go_on`."""
+        """Kill each operation that reaches a failpoint, until `go_on`."""
         def crash() -> None:
             raise KeyboardInterrupt
         failpoints.arm(point, crash)

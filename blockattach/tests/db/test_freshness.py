@@ -21,7 +21,7 @@ SECONDS = polling.LIMIT
 class FreshnessTest(base.DatabaseTestCase):
 
     def end_all(self):
-        """Make the server end all other connections to this database."""
+        """Close all other connections to this database on the server."""
         find, end = OTHERS[self.KIND]
         other = sa.create_engine(self.fixture.url, poolclass=sa.NullPool,
                                  isolation_level='AUTOCOMMIT')

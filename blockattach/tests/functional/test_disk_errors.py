@@ -16,7 +16,7 @@ class DiskErrorTest(test_image_faults.ImageCase):
 
     @contextlib.contextmanager
     def broken(self, number):
-        """Make each write to a volume of the backend fail, and each read."""
+        """Fail each write to a volume of the backend, and each read."""
         def fail(*_arguments, **_more):
             raise OSError(number, os.strerror(number))
 

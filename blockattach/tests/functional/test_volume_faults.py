@@ -136,7 +136,7 @@ class CreateTest(VolumeCase):
             self.assert_only()
 
     def is_refused(self, made):
-        """Make the backend refuse the next attempt of a create."""
+        """Plan a refusal of the next attempt of a create by the backend."""
         self.world.store.faults.plan('create', faults.Fault.REFUSED)
         self.world.look()
         self.world.settle()

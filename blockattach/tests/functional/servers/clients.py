@@ -58,7 +58,7 @@ class ClientsTestCase(cloud.ComputeTestCase):
         self.serve(self.both)
 
     def serve(self, application):
-        """Let the clients use this application from now on."""
+        """Serve this application to the clients from now on."""
         service = self.enterContext(served.Served(application))
         address = service.endpoint.removesuffix('/v3')
         self.overrides = {'compute_endpoint_override': f'{address}/v2.1',

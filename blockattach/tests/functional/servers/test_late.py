@@ -37,7 +37,7 @@ class LateTest(TwoApis, test_interruptions.InterruptionTest):
     SHIFT = 0.0
 
     def hang(self):
-        """Make the other process take the action over and finish its work."""
+        """Expire the lease, so that the other process takes the action over and finishes."""
         for _ in range(2):
             self.cloud.clock.advance(120)
             self.report(self.other_api)
@@ -130,7 +130,7 @@ class OverlapTest(TwoApis):
     """Late process that resumes when its server is in another action."""
 
     def take_over(self):
-        """Make the other process take the action over and finish its work."""
+        """Expire the lease, so that the other process takes the action over and finishes."""
         self.cloud.clock.advance(120)
         for name in self.cloud.agents:
             self.report(name, {})
