@@ -6,8 +6,9 @@ class Bug(NamedTuple):
     """Planted bug: a row of the table of bugs.
 
     ``old`` occurs exactly once in the file ``path`` of the package, and is replaced by ``new``.
-    ``guard`` describes the protection that the bug breaks, and ``promise`` names the promise that
-    the guard keeps. ``test`` is the test that detects the bug; empty if a fixed seed detects it.
+    ``name`` says what the bug does. ``guard`` states the rule that the bug breaks, and ``promise``
+    is the number of the promise that depends on the rule. ``test`` is the test that detects the
+    bug; empty if a fixed seed detects the bug.
     """
 
     name: str

@@ -60,12 +60,12 @@ def mutated(bug: bugs.Bug, package: pathlib.Path = PACKAGE) -> str:
     text = (package / bug.path).read_text(encoding='utf-8')
     found = text.count(bug.old)
     if found != 1:
-        raise NotPlanted(f'{bug.name}: what it replaces is {found} times in {bug.path}, not once')
+        raise NotPlanted(f'{bug.name}: the old text is {found} times in {bug.path}, not once')
     new = text.replace(bug.old, bug.new)
     try:
         ast.parse(new)
     except SyntaxError as error:
-        raise NotPlanted(f'{bug.name}: {bug.path} is no Python any more: {error}') from error
+        raise NotPlanted(f'{bug.name}: {bug.path} becomes invalid Python: {error}') from error
     return new
 
 
@@ -105,7 +105,7 @@ def report(chosen: Sequence[bugs.Bug], jobs: int, seeds: Seeds = hunting.FIXED,
         hunters.add(outcome.seed)
     whole = trial(None, [one for one in seeds if one[0] in hunters])
     if whole is not None:
-        say(f'the package as it is: {whole}')
+        say(f'unchanged package: {whole}')
     say(f'{caught} of {len(chosen)} caught')
     return int(whole is not None or caught < len(chosen))
 
@@ -127,10 +127,11 @@ def trials(chosen: Iterable[bugs.Bug], jobs: int,
 def _hunted(bug: bugs.Bug | None, folder: str, seeds: Seeds) -> Outcome | None:
     done = _run(folder, '-c', _CHILD, json.dumps(seeds))
     if done is None:
-        return None if bug is None else Outcome(bug, False, ': it does not end')
+        return None if bug is None else Outcome(
+            bug, False, f': timed out after {_LONGEST_SECONDS} seconds')
     if done.returncode:
         said = done.stderr.strip().rpartition('\n')[2]
-        raise NotPlanted(f'{bug.name if bug else "nothing"}: the simulation falls over: {said}')
+        raise NotPlanted(f'{bug.name if bug else "nothing"}: the simulation failed to run: {said}')
     found = json.loads(done.stdout.splitlines()[-1])
     if found is None:
         return None if bug is None else Outcome(bug, False, '')

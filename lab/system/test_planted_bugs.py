@@ -9,7 +9,7 @@ from lab.planted import planting
 
 # Any server may attach any volume, which a simulation detects at once.
 EVERYBODY = next(bug for bug in bugs.BUGS
-                 if bug.name == 'another_server_joins_a_plain_volume')
+                 if bug.name == 'plain_volume_reserved_by_two_servers')
 NO_BUG = bugs.Bug(
     'no_bug', 'storage/domain/connection.py',
     '    return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO\n',
@@ -68,4 +68,4 @@ class CommandTest(unittest.TestCase):
     def test_unknown_bug_name_rejected(self):
         done = command('--only', 'nobody')
         self.assertEqual(2, done.returncode)
-        self.assertIn('there is no bug called nobody', done.stderr)
+        self.assertIn('unknown bug: nobody', done.stderr)

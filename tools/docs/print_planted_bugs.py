@@ -14,7 +14,7 @@ from lab.planted import bugs  # noqa: E402
 def document() -> str:
     """Return the table of planted bugs."""
     return rst.NOTICE + rst.table(
-        ('bug', 'file', 'broken guard', 'promise', 'detected by'),
+        ('bug', 'file', 'broken rule', 'promise', 'detected by'),
         [[rst.literal(bug.name), rst.literal(bug.path), bug.guard, bug.promise,
           rst.literal(bug.test.removeprefix('blockattach.tests.')) or 'fixed seeds']
          for bug in bugs.BUGS], (25, 20, 30, 7, 18))

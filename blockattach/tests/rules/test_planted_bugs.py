@@ -43,5 +43,5 @@ class PlantedBugsTest(unittest.TestCase):
 
     def test_bug_with_invalid_python_named(self):
         broken = bugs.BUGS[0]._replace(name='broken', new='(')
-        with self.assertRaisesRegex(planting.NotPlanted, '^broken: .* no Python'):
+        with self.assertRaisesRegex(planting.NotPlanted, '^broken: .* invalid Python'):
             planting.mutated(broken)
