@@ -32,7 +32,7 @@ BUGS = (
     Bug('key_accepted_for_every_topic', 'platform/rpc/http/server.py',
         '            trust.check_topic(key, request.topic)\n',
         '',
-        'the key of a consumer is accepted only for the topics of attachments', 'P7',
+        'a key that is restricted to some topics is rejected for any other topic', 'P7',
         f'{_TESTS}.test_http_server.TrustedServerTest'),
     Bug('server_certificate_not_verified', 'platform/rpc/http/tls.py',
         '    if not hmac.compare_digest(actual, fingerprint):\n',
