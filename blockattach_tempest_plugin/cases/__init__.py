@@ -13,12 +13,13 @@ from blockattach_tempest_plugin.cases import repeating
 from blockattach_tempest_plugin.cases import servers
 from blockattach_tempest_plugin.cases import statuses
 
-# `servers.MadeTogether` is not listed, because it requires the compute API, which only Tempest
-# configures.
+# `servers.ServersOfOneRequest` is not listed, because it requires the compute API, which only
+# Tempest configures.
 GROUPS: tuple[type[base.Cases], ...] = (
-    lifecycle.Lifecycle, statuses.Statuses, modes.Modes, joins.Joins, races.Races,
-    repeating.Repeating, refusals.RefusedCreates, refusals.RefusedUpdates,
-    refusals.RefusedVersions, refusals.RefusedStates, listing.Lists, isolation.Isolation,
-    isolation.Readers, servers.Moves, servers.ServiceTokens, legacy.LegacyActions,
-    legacy.LegacyRefusals, legacy.OldAndNew, extension.Extension)
+    lifecycle.Lifecycle, statuses.VolumeStatuses, modes.AccessModes, joins.Multiattach,
+    races.ConcurrentRequests, repeating.RepeatedRequests, refusals.RejectedCreations,
+    refusals.RejectedUpdates, refusals.RejectedMicroversions, refusals.RejectedVolumeStatuses,
+    listing.AttachmentLists, isolation.ProjectIsolation, isolation.Readers, servers.ServerMoves,
+    servers.ServiceTokens, legacy.LegacyActions, legacy.RejectedLegacyActions,
+    legacy.ActionsAndAttachments, extension.Extension)
 """Groups in the order in which they run and are reported."""

@@ -4,7 +4,7 @@ from typing import Any
 from blockattach_tempest_plugin.cases import base
 
 
-class Isolation(base.Cases):
+class ProjectIsolation(base.Cases):
     """Cases with two projects of one service.
 
     The responses are 404 instead of 403, so that a caller does not learn which IDs exist in other
@@ -15,69 +15,69 @@ class Isolation(base.Cases):
         super().setUp()
         self.stranger = self.needs_other()
 
-    def test_an_attachment_of_another_project_is_not_shown(self) -> None:
+    def test_attachment_of_another_project_is_not_shown(self) -> None:
         self.refused(self.stranger.show(self.attach(self.volume())), 404)
 
-    def test_an_attachment_of_another_project_is_not_listed(self) -> None:
+    def test_attachment_of_another_project_is_not_listed(self) -> None:
         volume = self.volume()
         self.attach(volume)
         found = self.answered(self.stranger.get(f'/attachments?volume_id={volume}'))
         self.assertEqual([], found['attachments'])
 
-    def test_all_projects_are_not_listed_for_a_user(self) -> None:
+    def test_parameter_all_tenants_of_a_user_is_ignored(self) -> None:
         volume = self.volume()
         self.attach(volume)
         # The service ignores all_tenants of a user who is not an administrator.
         found = self.answered(self.stranger.get(f'/attachments?all_tenants=1&volume_id={volume}'))
         self.assertEqual([], found['attachments'])
 
-    def test_a_volume_of_another_project_is_not_attached(self) -> None:
+    def test_attachment_to_a_volume_of_another_project_is_not_created(self) -> None:
         volume = self.volume()
         self.refused(self.stranger.create(volume), 404)
         self.has_status(volume, 'available')
 
-    def test_an_attachment_of_another_project_is_not_updated(self) -> None:
+    def test_attachment_of_another_project_is_not_updated(self) -> None:
         attachment = self.reserve(self.volume())
         self.refused(self.stranger.update(attachment, base.connector('stranger')), 404)
         self.assertEqual('reserved', self.shown(attachment)['status'])
 
-    def test_an_attachment_of_another_project_is_not_completed(self) -> None:
+    def test_attachment_of_another_project_is_not_completed(self) -> None:
         attachment = self.connect(self.volume())
         self.refused(self.stranger.complete(attachment), 404)
         self.assertEqual('attaching', self.shown(attachment)['status'])
 
-    def test_an_attachment_of_another_project_is_not_deleted(self) -> None:
+    def test_attachment_of_another_project_is_not_deleted(self) -> None:
         attachment = self.attach(self.volume())
         self.refused(self.stranger.delete(attachment), 404)
         self.assertEqual('attached', self.shown(attachment)['status'])
 
-    def test_a_volume_of_another_project_is_not_reserved(self) -> None:
+    def test_volume_of_another_project_is_not_reserved_by_action(self) -> None:
         volume = self.volume()
         self.refused(self.stranger.act(volume, 'os-reserve'), 404)
         self.has_status(volume, 'available')
 
-    def test_a_volume_of_another_project_is_not_initialized(self) -> None:
+    def test_connection_to_a_volume_of_another_project_is_not_initialized(self) -> None:
         answer = self.stranger.act(self.volume(), 'os-initialize_connection',
                                    {'connector': base.connector('stranger')})
         self.refused(answer, 404)
 
-    def test_a_volume_of_another_project_is_not_detached(self) -> None:
+    def test_volume_of_another_project_is_not_detached_by_action(self) -> None:
         volume = self.volume()
         self.attach(volume)
         self.refused(self.stranger.act(volume, 'os-detach', {}), 404)
         self.has_status(volume, 'in-use')
 
-    def test_a_volume_of_another_project_does_not_begin_to_detach(self) -> None:
+    def test_volume_of_another_project_does_not_begin_detaching(self) -> None:
         volume = self.volume()
         self.attach(volume)
         self.refused(self.stranger.act(volume, 'os-begin_detaching'), 404)
         self.has_status(volume, 'in-use')
 
-    def test_an_attachment_of_another_project_is_no_marker(self) -> None:
+    def test_marker_of_another_project_is_not_found(self) -> None:
         attachment = self.reserve(self.volume())
         self.refused(self.stranger.get(f'/attachments?marker={attachment}'), 404)
 
-    def test_an_administrator_lists_all_projects(self) -> None:
+    def test_administrator_lists_attachments_of_all_projects(self) -> None:
         admin = self.needs_admin()
         volume = self.volume(self.stranger)
         made = self.answered(self.stranger.create(volume))['attachment']['id']
@@ -96,27 +96,27 @@ class Readers(base.Cases):
         """Assert that a request is forbidden, and that the message names the policy rule."""
         self.refused(answer, 403, rule)
 
-    def test_a_reader_sees_an_attachment(self) -> None:
+    def test_reader_can_show_an_attachment(self) -> None:
         attachment = self.reserve(self.volume())
         self.answered(self.reader.show(attachment))
 
-    def test_a_reader_attaches_nothing(self) -> None:
+    def test_reader_cannot_create_an_attachment(self) -> None:
         self.forbids(self.reader.create(self.volume()), 'volume:attachment_create')
 
-    def test_a_reader_updates_nothing(self) -> None:
+    def test_reader_cannot_update_an_attachment(self) -> None:
         attachment = self.reserve(self.volume())
         self.forbids(self.reader.update(attachment, base.connector()),
                      'volume:attachment_update')
 
-    def test_a_reader_completes_nothing(self) -> None:
+    def test_reader_cannot_complete_an_attachment(self) -> None:
         attachment = self.reserve(self.volume())
         self.forbids(self.reader.complete(attachment), 'volume:attachment_complete')
 
-    def test_a_reader_deletes_nothing(self) -> None:
+    def test_reader_cannot_delete_an_attachment(self) -> None:
         attachment = self.reserve(self.volume())
         self.forbids(self.reader.delete(attachment), 'volume:attachment_delete')
 
-    def test_a_user_does_not_detach_by_force(self) -> None:
+    def test_user_cannot_force_detach_a_volume(self) -> None:
         if self.cloud.admin is self.api:
             self.skipTest('the user is an administrator')
         self.refused(self.api.act(self.volume(), 'os-force_detach', {}), 403)

@@ -5,7 +5,7 @@ SEVERAL = ('one', 'two', 'three', 'four')
 MANY = tuple(f'host-{number}' for number in range(16))
 
 
-class Joins(base.Cases):
+class Multiattach(base.Cases):
     """Cases of hosts that attach to and detach from a multiattach volume."""
 
     def joined(self, volume: str, hosts: tuple[str, ...] = SEVERAL) -> list[str]:
@@ -21,62 +21,62 @@ class Joins(base.Cases):
         self.assertEqual([200] * len(hosts), self.codes(answers))
         self.assertEqual(['attaching'] * len(hosts), self.states(volume))
 
-    def test_a_volume_of_such_a_type_says_that_it_is_shared(self) -> None:
+    def test_volume_of_a_multiattach_type_shows_multiattach_true(self) -> None:
         self.assertIs(True, self.shown_volume(self.shared_volume())['multiattach'])
 
-    def test_a_plain_volume_says_that_it_is_not_shared(self) -> None:
+    def test_volume_of_another_type_shows_multiattach_false(self) -> None:
         self.assertIs(False, self.shown_volume(self.volume())['multiattach'])
 
-    def test_a_second_host_joins_a_volume_in_use(self) -> None:
+    def test_second_host_attaches_a_volume_in_use(self) -> None:
         volume = self.shared_volume()
         self.joined(volume, ('one', 'two'))
         self.assertEqual(['attached', 'attached'], self.states(volume))
 
-    def test_hosts_join_one_after_the_other(self) -> None:
+    def test_four_hosts_attach_one_after_another(self) -> None:
         volume = self.shared_volume()
         self.joined(volume)
         self.assertEqual(['attached'] * 4, self.states(volume))
 
-    def test_a_volume_shows_every_host_that_is_attached(self) -> None:
+    def test_volume_shows_the_attachments_of_all_hosts(self) -> None:
         volume = self.shared_volume()
         made = self.joined(volume)
         self.assertEqual(sorted(made), sorted(
             one['attachment_id'] for one in self.shown_volume(volume)['attachments']))
 
-    def test_a_host_joins_while_another_is_reserved(self) -> None:
+    def test_attachment_is_reserved_while_another_is_reserved(self) -> None:
         volume = self.shared_volume()
         self.reserve(volume)
         self.reserve(volume)
         self.assertEqual(['reserved', 'reserved'], self.states(volume))
 
-    def test_a_host_joins_while_another_is_attaching(self) -> None:
+    def test_host_connects_while_another_host_is_attaching(self) -> None:
         volume = self.shared_volume()
         self.connect(volume, 'one')
         self.connect(volume, 'two')
         self.assertEqual(['attaching', 'attaching'], self.states(volume))
 
-    def test_a_host_joins_while_another_is_detaching(self) -> None:
+    def test_host_attaches_while_the_volume_is_detaching(self) -> None:
         volume = self.shared_volume()
         self.joined(volume, ('one', 'two'))
         self.act(volume, 'os-begin_detaching')
         self.attach(volume, 'three')
 
-    def test_two_hosts_join_at_once(self) -> None:
+    def test_two_hosts_connect_concurrently(self) -> None:
         self.join_at_once(SEVERAL[:2])
 
-    def test_four_hosts_join_at_once(self) -> None:
+    def test_four_hosts_connect_concurrently(self) -> None:
         self.join_at_once(SEVERAL)
 
-    def test_sixteen_hosts_join_at_once(self) -> None:
+    def test_sixteen_hosts_connect_concurrently(self) -> None:
         self.join_at_once(MANY)
 
-    def test_eight_reserve_at_once(self) -> None:
+    def test_eight_attachments_are_reserved_concurrently(self) -> None:
         volume = self.shared_volume()
         answers = base.at_once(*[lambda: self.api.create(volume)] * 8)
         self.assertEqual([200] * 8, self.codes(answers))
         self.assertEqual(8, len({one.body['attachment']['id'] for one in answers}))
 
-    def test_of_hosts_that_join_at_once_at_least_one_does(self) -> None:
+    def test_at_least_one_of_four_concurrent_connections_succeeds(self) -> None:
         volume = self.shared_volume()
         answers = base.at_once(*(
             lambda host=host: self.api.create(volume, connector=base.connector(host))
@@ -86,7 +86,7 @@ class Joins(base.Cases):
         self.assertLessEqual(set(self.codes(answers)), {200, 400})
         self.assertEqual(self.codes(answers).count(200), len(self.attachments_of(volume)))
 
-    def test_hosts_that_complete_at_once_are_all_attached(self) -> None:
+    def test_concurrent_completions_attach_all_hosts(self) -> None:
         volume = self.shared_volume()
         made = self.joined(volume)
         # The update makes each attachment attaching again. Cinder allows this for several hosts,
@@ -98,7 +98,7 @@ class Joins(base.Cases):
         self.assertEqual(['attached'] * 4, self.states(volume))
         self.has_status(volume, 'in-use')
 
-    def test_hosts_leave_at_once(self) -> None:
+    def test_four_attachments_are_deleted_concurrently(self) -> None:
         volume = self.shared_volume()
         made = self.joined(volume)
         self.assertEqual([200] * 4, self.codes(base.at_once(*(
@@ -106,7 +106,7 @@ class Joins(base.Cases):
         self.assertEqual([], self.states(volume))
         self.has_status(volume, 'available')
 
-    def test_a_volume_is_in_use_until_the_last_host_has_left(self) -> None:
+    def test_volume_is_in_use_until_the_last_attachment_is_deleted(self) -> None:
         volume = self.shared_volume()
         made = self.joined(volume)
         for attachment in made[1:]:
@@ -115,33 +115,33 @@ class Joins(base.Cases):
         self.end(made[0])
         self.has_status(volume, 'available')
 
-    def test_a_host_that_leaves_leaves_the_others_attached(self) -> None:
+    def test_deletion_of_one_attachment_keeps_the_others_attached(self) -> None:
         volume = self.shared_volume()
         made = self.joined(volume)
         self.end(made.pop(1))
         self.assertEqual(sorted(made), sorted(one['id'] for one in self.attachments_of(volume)))
         self.assertEqual(['attached'] * 3, self.states(volume))
 
-    def test_a_host_has_the_same_volume_twice(self) -> None:
+    def test_host_attaches_the_same_volume_twice(self) -> None:
         volume = self.shared_volume()
         self.joined(volume, ('one', 'one'))
         self.assertEqual(['attached', 'attached'], self.states(volume))
 
-    def test_a_second_attachment_of_a_host_outlasts_the_first(self) -> None:
+    def test_deletion_of_the_first_attachment_of_a_host_keeps_the_second(self) -> None:
         volume = self.shared_volume()
         first, second = self.joined(volume, ('one', 'one'))
         self.end(first)
         self.assertIn('driver_volume_type', self.shown(second)['connection_info'])
         self.has_status(volume, 'in-use')
 
-    def test_a_server_has_the_same_volume_twice(self) -> None:
+    def test_volume_is_reserved_twice_for_the_same_server(self) -> None:
         volume, server = self.shared_volume(), base.server()
         # Nova, not Block Storage, prevents a second attachment of a volume to the same server.
         self.reserve(volume, instance_uuid=server)
         self.reserve(volume, instance_uuid=server)
         self.assertEqual(['reserved', 'reserved'], self.states(volume))
 
-    def test_a_host_joins_and_another_leaves_at_once(self) -> None:
+    def test_concurrent_connection_and_deletion_both_succeed(self) -> None:
         volume = self.shared_volume()
         first = self.attach(volume, 'one')
         self.attach(volume, 'two')
@@ -152,7 +152,7 @@ class Joins(base.Cases):
         self.answered(joined, 200)
         self.assertEqual(['attached', 'attaching'], self.states(volume))
 
-    def test_each_connection_names_its_own_attachment(self) -> None:
+    def test_connection_info_has_the_id_of_its_own_attachment(self) -> None:
         volume = self.shared_volume()
         for attachment in self.joined(volume):
             self.assertEqual(attachment,

@@ -14,33 +14,37 @@ If the deployment does not enforce service tokens, every caller counts as a serv
 """
 
 BAD: tuple[tuple[str, str, Any], ...] = (
-    ('attaching_without_a_mountpoint_is_refused', 'os-attach', {'host_name': 'host'}),
-    ('attaching_to_nothing_is_refused', 'os-attach', {'mountpoint': '/dev/vdb'}),
-    ('attaching_with_an_empty_mountpoint_is_refused', 'os-attach',
+    ('attach_action_without_a_mountpoint_is_rejected', 'os-attach', {'host_name': 'host'}),
+    ('attach_action_without_a_host_or_server_is_rejected', 'os-attach',
+     {'mountpoint': '/dev/vdb'}),
+    ('attach_action_with_an_empty_mountpoint_is_rejected', 'os-attach',
      {'host_name': 'host', 'mountpoint': ''}),
-    ('attaching_with_a_long_mountpoint_is_refused', 'os-attach',
+    ('attach_action_with_a_mountpoint_of_256_characters_is_rejected', 'os-attach',
      {'host_name': 'host', 'mountpoint': 'x' * 256}),
-    ('attaching_in_a_mode_that_does_not_exist_is_refused', 'os-attach', {**HOST, 'mode': 'wo'}),
-    ('attaching_to_a_server_that_is_no_id_is_refused', 'os-attach',
+    ('attach_action_with_an_unknown_mode_is_rejected', 'os-attach', {**HOST, 'mode': 'wo'}),
+    ('attach_action_with_an_invalid_instance_uuid_is_rejected', 'os-attach',
      {'instance_uuid': 'none', 'mountpoint': '/dev/vdb'}),
-    ('attaching_by_a_text_is_refused', 'os-attach', '/dev/vdb'),
-    ('initializing_without_a_connector_is_refused', 'os-initialize_connection', {}),
-    ('initializing_with_a_list_is_refused', 'os-initialize_connection', {'connector': []}),
-    ('terminating_without_a_connector_is_refused', 'os-terminate_connection', {}),
-    ('detaching_by_an_id_that_is_none_is_refused', 'os-detach', {'attachment_id': 'none'}),
-    ('an_action_that_does_not_exist_is_refused_by_a_volume', 'os-fly', {}),
+    ('attach_action_of_type_string_is_rejected', 'os-attach', '/dev/vdb'),
+    ('initialize_connection_action_without_a_connector_is_rejected', 'os-initialize_connection',
+     {}),
+    ('initialize_connection_action_with_a_list_as_connector_is_rejected',
+     'os-initialize_connection', {'connector': []}),
+    ('terminate_connection_action_without_a_connector_is_rejected', 'os-terminate_connection', {}),
+    ('detach_action_with_an_invalid_attachment_id_is_rejected', 'os-detach',
+     {'attachment_id': 'none'}),
+    ('unknown_volume_action_is_rejected', 'os-fly', {}),
 )
 """Sentence, action and value of requests that return 400."""
 OF_NOTHING: tuple[tuple[str, str, Any], ...] = (
-    ('an_unknown_volume_is_not_reserved', 'os-reserve', None),
-    ('an_unknown_volume_is_not_unreserved', 'os-unreserve', None),
-    ('an_unknown_volume_does_not_begin_to_detach', 'os-begin_detaching', None),
-    ('an_unknown_volume_does_not_roll_detaching_back', 'os-roll_detaching', None),
-    ('an_unknown_volume_is_not_attached', 'os-attach', HOST),
-    ('an_unknown_volume_is_not_detached', 'os-detach', {}),
-    ('an_unknown_volume_is_not_initialized', 'os-initialize_connection',
+    ('reserve_action_on_an_unknown_volume_is_not_found', 'os-reserve', None),
+    ('unreserve_action_on_an_unknown_volume_is_not_found', 'os-unreserve', None),
+    ('begin_detaching_action_on_an_unknown_volume_is_not_found', 'os-begin_detaching', None),
+    ('roll_detaching_action_on_an_unknown_volume_is_not_found', 'os-roll_detaching', None),
+    ('attach_action_on_an_unknown_volume_is_not_found', 'os-attach', HOST),
+    ('detach_action_on_an_unknown_volume_is_not_found', 'os-detach', {}),
+    ('initialize_connection_action_on_an_unknown_volume_is_not_found', 'os-initialize_connection',
      {'connector': base.connector()}),
-    ('an_unknown_volume_is_not_terminated', 'os-terminate_connection',
+    ('terminate_connection_action_on_an_unknown_volume_is_not_found', 'os-terminate_connection',
      {'connector': base.connector()}),
 )
 """Sentence, action and value of requests that return 404."""
@@ -48,7 +52,7 @@ OF_NOTHING: tuple[tuple[str, str, Any], ...] = (
 
 @base.cases('refuses', BAD)
 @base.cases('misses', OF_NOTHING)
-class LegacyRefusals(base.Cases):
+class RejectedLegacyActions(base.Cases):
     """Cases of actions that are refused."""
 
     def refuses(self, action: str, value: Any) -> None:
@@ -62,48 +66,48 @@ class LegacyRefusals(base.Cases):
         """Assert that an action on an unknown volume returns 404."""
         self.refused(self.api.act(UNKNOWN, action, value), 404)
 
-    def test_two_actions_at_once_are_refused(self) -> None:
+    def test_two_actions_in_one_request_are_rejected(self) -> None:
         volume = self.volume()
         self.refused(self.api.send('POST', f'/volumes/{volume}/action',
                                    {'os-reserve': {}, 'os-attach': HOST}), 400)
         self.has_status(volume, 'available')
 
-    def test_a_volume_that_is_reserved_is_not_reserved_again(self) -> None:
+    def test_repeated_reserve_action_is_rejected(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.refused(self.api.act(volume, 'os-reserve'), 400)
 
-    def test_a_volume_in_use_is_not_reserved_by_action(self) -> None:
+    def test_reserve_action_on_a_volume_in_use_is_rejected(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.refused(self.api.act(volume, 'os-reserve'), 400)
 
-    def test_a_free_volume_does_not_begin_to_detach(self) -> None:
+    def test_begin_detaching_action_on_an_available_volume_is_rejected(self) -> None:
         self.refused(self.api.act(self.volume(), 'os-begin_detaching'), 400)
 
-    def test_a_reserved_volume_does_not_begin_to_detach(self) -> None:
+    def test_begin_detaching_action_on_an_attaching_volume_is_rejected(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.refused(self.api.act(volume, 'os-begin_detaching'), 400)
 
-    def test_a_detaching_volume_does_not_begin_to_detach(self) -> None:
+    def test_begin_detaching_action_on_a_detaching_volume_is_rejected(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.act(volume, 'os-begin_detaching')
         self.refused(self.api.act(volume, 'os-begin_detaching'), 400)
 
-    def test_a_volume_in_use_is_not_attached_to_another_host(self) -> None:
+    def test_attach_action_on_a_volume_in_use_by_another_host_is_rejected(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.refused(self.api.act(volume, 'os-attach', {**HOST, 'host_name': 'another'}), 400)
         self.assertEqual(['attached'], self.states(volume))
 
-    def test_a_read_only_volume_is_not_attached_to_write(self) -> None:
+    def test_attach_action_with_mode_rw_on_a_read_only_volume_is_rejected(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-update_readonly_flag', {'readonly': True})
         self.refused(self.api.act(volume, 'os-attach', {**HOST, 'mode': 'rw'}), 400)
 
-    def test_a_volume_of_many_hosts_is_not_detached_without_saying_which(self) -> None:
+    def test_detach_action_requires_an_id_if_there_are_two_attachments(self) -> None:
         volume = self.shared_volume()
         for host in ('one', 'two'):
             self.act(volume, 'os-attach', {**HOST, 'host_name': host})
@@ -111,7 +115,7 @@ class LegacyRefusals(base.Cases):
         self.assertIn(answer.status, NOT_NAMED, answer.text)
         self.assertEqual(['attached', 'attached'], self.states(volume))
 
-    def test_an_attachment_of_another_volume_is_not_detached(self) -> None:
+    def test_attachment_of_another_volume_is_not_detached(self) -> None:
         volume, another = self.volume(), self.volume()
         self.act(volume, 'os-attach', HOST)
         attachment = self.reserve(another)
@@ -121,7 +125,7 @@ class LegacyRefusals(base.Cases):
         self.assertEqual((['attached'], ['reserved']),
                          (self.states(volume), self.states(another)))
 
-    def test_an_unknown_attachment_is_not_detached(self) -> None:
+    def test_detach_action_with_an_unknown_attachment_id_detaches_nothing(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         answer = self.api.act(volume, 'os-detach', {'attachment_id': UNKNOWN})
@@ -138,120 +142,120 @@ class LegacyActions(base.Cases):
         return self.act(volume, 'os-initialize_connection',
                         {'connector': base.connector(host)}, 200)['connection_info']
 
-    def test_reserving_makes_a_volume_attaching(self) -> None:
+    def test_reserve_action_sets_volume_status_attaching(self) -> None:
         volume = self.volume()
         # The status is not reserved, which only the attachments API uses.
         self.act(volume, 'os-reserve')
         self.has_status(volume, 'attaching')
 
-    def test_reserving_makes_no_attachment(self) -> None:
+    def test_reserve_action_creates_no_attachment(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.assertEqual([], self.attachments_of(volume))
 
-    def test_unreserving_frees_a_volume(self) -> None:
+    def test_unreserve_action_sets_volume_status_available(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.act(volume, 'os-unreserve')
         self.has_status(volume, 'available')
 
-    def test_unreserving_a_free_volume_changes_nothing(self) -> None:
+    def test_unreserve_action_on_an_available_volume_changes_nothing(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-unreserve')
         self.has_status(volume, 'available')
 
-    def test_unreserving_a_volume_in_use_changes_nothing(self) -> None:
+    def test_unreserve_action_on_a_volume_in_use_changes_nothing(self) -> None:
         volume = self.volume()
         self.attach(volume)
         self.act(volume, 'os-unreserve')
         self.has_status(volume, 'in-use')
 
-    def test_attaching_makes_an_attachment_that_is_attached(self) -> None:
+    def test_attach_action_creates_an_attached_attachment(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.assertEqual(['attached'], self.states(volume))
         self.has_status(volume, 'in-use')
 
-    def test_attaching_by_action_needs_no_reservation(self) -> None:
+    def test_attach_action_requires_no_reservation(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', {'instance_uuid': base.server(), 'mountpoint': '/dev/vdb'})
         self.has_status(volume, 'in-use')
 
-    def test_attaching_by_action_shows_the_device(self) -> None:
+    def test_attach_action_sets_the_device(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.assertEqual('/dev/vdb', self.shown_volume(volume)['attachments'][0]['device'])
 
-    def test_attaching_by_action_shows_the_server(self) -> None:
+    def test_attach_action_sets_the_server(self) -> None:
         volume, server = self.volume(), base.server()
         self.act(volume, 'os-attach', {'instance_uuid': server, 'mountpoint': '/dev/vdb'})
         self.assertEqual(server, self.shown_volume(volume)['attachments'][0]['server_id'])
 
-    def test_attaching_by_action_makes_it_rw(self) -> None:
+    def test_attach_action_without_a_mode_sets_attach_mode_rw(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.assertEqual('rw', self.attachments_of(volume, detail=True)[0]['attach_mode'])
 
-    def test_attaching_by_action_takes_the_mode_ro(self) -> None:
+    def test_attach_action_with_mode_ro_sets_attach_mode_ro(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', {**HOST, 'mode': 'ro'})
         self.assertEqual('ro', self.attachments_of(volume, detail=True)[0]['attach_mode'])
 
-    def test_a_volume_shows_in_which_mode_it_is_attached(self) -> None:
+    def test_volume_metadata_shows_the_attached_mode(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', {**HOST, 'mode': 'ro'})
         # Cinder shows this key of the administrator metadata to every user of the volume.
         self.assertEqual('ro', self.shown_volume(volume)['metadata'].get('attached_mode'))
 
-    def test_an_attachment_made_by_action_has_no_connection(self) -> None:
+    def test_attachment_created_by_action_has_no_connection_info(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.assertIsNone(self.attachments_of(volume, detail=True)[0]['connection_info'])
 
-    def test_initializing_answers_a_connection(self) -> None:
+    def test_initialize_connection_action_returns_connection_info(self) -> None:
         info = self.initialize(self.volume())
         self.assertIn('driver_volume_type', info)
         self.assertIsInstance(info['data'], dict)
 
-    def test_initializing_a_reserved_volume_leaves_it_attaching(self) -> None:
+    def test_initialize_connection_action_keeps_volume_status_attaching(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.initialize(volume)
         self.has_status(volume, 'attaching')
 
-    def test_terminating_frees_a_reserved_volume(self) -> None:
+    def test_terminate_connection_action_makes_an_attaching_volume_available(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.initialize(volume)
         self.act(volume, 'os-terminate_connection', {'connector': base.connector()})
         self.has_status(volume, 'available')
 
-    def test_beginning_to_detach_makes_a_volume_detaching(self) -> None:
+    def test_begin_detaching_action_sets_volume_status_detaching(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.act(volume, 'os-begin_detaching')
         self.has_status(volume, 'detaching')
 
-    def test_rolling_detaching_back_makes_a_volume_in_use(self) -> None:
+    def test_roll_detaching_action_sets_volume_status_in_use(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.act(volume, 'os-begin_detaching')
         self.act(volume, 'os-roll_detaching')
         self.has_status(volume, 'in-use')
 
-    def test_rolling_detaching_back_changes_no_other_volume(self) -> None:
+    def test_roll_detaching_action_on_an_available_volume_changes_nothing(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-roll_detaching')
         self.has_status(volume, 'available')
 
-    def test_detaching_frees_a_volume(self) -> None:
+    def test_detach_action_makes_the_volume_available(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.act(volume, 'os-detach', {})
         self.has_status(volume, 'available')
         self.assertEqual([], self.attachments_of(volume))
 
-    def test_detaching_takes_the_id_of_the_attachment(self) -> None:
+    def test_detach_action_with_an_attachment_id_deletes_that_attachment(self) -> None:
         volume = self.shared_volume()
         for host in ('one', 'two'):
             self.act(volume, 'os-attach', {**HOST, 'host_name': host})
@@ -260,20 +264,20 @@ class LegacyActions(base.Cases):
         self.assertEqual([second], [one['id'] for one in self.attachments_of(volume)])
         self.has_status(volume, 'in-use')
 
-    def test_detaching_ends_what_began_to_detach(self) -> None:
+    def test_detach_action_makes_a_detaching_volume_available(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.act(volume, 'os-begin_detaching')
         self.act(volume, 'os-detach', {})
         self.has_status(volume, 'available')
 
-    def test_detaching_takes_null(self) -> None:
+    def test_detach_action_accepts_null(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.act(volume, 'os-detach', None)
         self.has_status(volume, 'available')
 
-    def test_the_whole_way_by_actions_leads_back(self) -> None:
+    def test_sequence_of_attach_and_detach_actions_leaves_the_volume_available(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-reserve')
         self.initialize(volume)
@@ -283,7 +287,7 @@ class LegacyActions(base.Cases):
         self.act(volume, 'os-detach', {})
         self.has_status(volume, 'available')
 
-    def test_an_administrator_detaches_by_force(self) -> None:
+    def test_administrator_can_force_detach_a_volume(self) -> None:
         admin = self.needs_admin()
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
@@ -293,35 +297,35 @@ class LegacyActions(base.Cases):
         self.has_status(volume, 'available')
 
 
-class OldAndNew(base.Cases):
+class ActionsAndAttachments(base.Cases):
     """Cases that combine volume actions and the attachments API on one volume."""
 
-    def test_an_attachment_made_by_action_is_shown(self) -> None:
+    def test_attachment_created_by_action_is_shown(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         attachment = self.attachments_of(volume)[0]['id']
         self.assertEqual(volume, self.shown(attachment)['volume_id'])
 
-    def test_an_attachment_made_by_action_is_deleted(self) -> None:
+    def test_attachment_created_by_action_is_deleted(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-attach', HOST)
         self.end(self.attachments_of(volume)[0]['id'])
         self.has_status(volume, 'available')
 
-    def test_a_new_attachment_begins_to_detach(self) -> None:
+    def test_volume_with_an_attachment_begins_detaching_by_action(self) -> None:
         volume = self.volume()
         self.attach(volume)
         self.act(volume, 'os-begin_detaching')
         self.has_status(volume, 'detaching')
 
-    def test_a_new_attachment_that_began_to_detach_is_deleted(self) -> None:
+    def test_attachment_of_a_detaching_volume_is_deleted(self) -> None:
         volume = self.volume()
         attachment = self.attach(volume)
         self.act(volume, 'os-begin_detaching')
         self.assertEqual([], self.end(attachment))
         self.has_status(volume, 'available')
 
-    def test_a_new_attachment_is_rolled_back(self) -> None:
+    def test_attachment_stays_attached_after_roll_detaching_action(self) -> None:
         volume = self.volume()
         attachment = self.attach(volume)
         self.act(volume, 'os-begin_detaching')
@@ -329,26 +333,26 @@ class OldAndNew(base.Cases):
         self.assertEqual('attached', self.shown(attachment)['status'])
         self.has_status(volume, 'in-use')
 
-    def test_a_new_attachment_is_detached_by_action(self) -> None:
+    def test_attachment_is_deleted_by_detach_action(self) -> None:
         volume = self.volume()
         attachment = self.attach(volume)
         self.act(volume, 'os-detach', {'attachment_id': attachment})
         self.refused(self.api.show(attachment), 404)
         self.has_status(volume, 'available')
 
-    def test_an_old_host_joins_a_new_one(self) -> None:
+    def test_attach_action_adds_a_host_to_an_attached_volume(self) -> None:
         volume = self.shared_volume()
         self.attach(volume)
         self.act(volume, 'os-attach', HOST)
         self.assertEqual(['attached', 'attached'], self.states(volume))
 
-    def test_a_new_host_joins_an_old_one(self) -> None:
+    def test_attachment_adds_a_host_to_a_volume_attached_by_action(self) -> None:
         volume = self.shared_volume()
         self.act(volume, 'os-attach', HOST)
         self.attach(volume)
         self.assertEqual(['attached', 'attached'], self.states(volume))
 
-    def test_a_reserved_volume_keeps_its_attachment_when_unreserved(self) -> None:
+    def test_unreserve_action_keeps_a_reserved_attachment(self) -> None:
         volume = self.volume()
         attachment = self.reserve(volume)
         # The action has an effect only in the status attaching, which os-reserve sets.
@@ -356,7 +360,7 @@ class OldAndNew(base.Cases):
         self.assertEqual('reserved', self.shown(attachment)['status'])
         self.has_status(volume, 'reserved')
 
-    def test_servers_of_one_volume_begin_to_detach_one_after_the_other(self) -> None:
+    def test_repeated_begin_detaching_action_on_a_multiattach_volume_is_accepted(self) -> None:
         volume = self.shared_volume()
         for host in ('one', 'two'):
             self.attach(volume, host)

@@ -4,7 +4,7 @@ from typing import Any
 from blockattach_tempest_plugin.cases import base
 
 
-class Modes(base.Cases):
+class AccessModes(base.Cases):
     """Cases of the modes rw and ro."""
 
     def setUp(self) -> None:
@@ -26,64 +26,64 @@ class Modes(base.Cases):
         self.answered(self.api.update(attachment, base.connector(host, **(said or {}))))
         return attachment
 
-    def test_an_attachment_keeps_the_mode_ro(self) -> None:
+    def test_reservation_with_mode_ro_has_attach_mode_ro(self) -> None:
         self.assertEqual('ro', self.mode(self.reserve(self.volume(), mode='ro')))
 
-    def test_an_attachment_keeps_the_mode_rw(self) -> None:
+    def test_reservation_with_mode_rw_has_attach_mode_rw(self) -> None:
         self.assertEqual('rw', self.mode(self.reserve(self.volume(), mode='rw')))
 
-    def test_a_reservation_without_a_mode_shows_null_as_text(self) -> None:
+    def test_reservation_without_a_mode_shows_null_as_a_string(self) -> None:
         # Cinder stores this text. An update with a connector replaces it.
         self.assertEqual('null', self.mode(self.reserve(self.volume())))
 
-    def test_an_update_without_a_mode_makes_it_rw(self) -> None:
+    def test_update_without_a_mode_sets_attach_mode_rw(self) -> None:
         self.assertEqual('rw', self.mode(self.updated(self.volume())))
 
-    def test_an_update_takes_the_mode_of_the_connector(self) -> None:
+    def test_update_sets_attach_mode_to_the_connector_mode(self) -> None:
         self.assertEqual('ro', self.mode(self.updated(self.volume(), said={'mode': 'ro'})))
 
-    def test_a_mode_that_was_asked_first_counts_more_than_the_connectors(self) -> None:
+    def test_requested_mode_overrides_the_connector_mode(self) -> None:
         attachment = self.updated(self.volume(), said={'mode': 'rw'}, mode='ro')
         self.assertEqual('ro', self.mode(attachment))
 
-    def test_creating_with_a_connector_keeps_the_mode(self) -> None:
+    def test_creation_with_a_connector_sets_the_requested_mode(self) -> None:
         self.assertEqual('ro', self.mode(self.connect(self.volume(), mode='ro')))
 
-    def test_creating_with_a_connector_without_a_mode_makes_it_rw(self) -> None:
+    def test_creation_with_a_connector_without_a_mode_sets_attach_mode_rw(self) -> None:
         self.assertEqual('rw', self.mode(self.connect(self.volume())))
 
-    def test_creating_takes_the_mode_of_the_connector(self) -> None:
+    def test_creation_sets_attach_mode_to_the_connector_mode(self) -> None:
         attachment = self.reserve(self.volume(), connector=base.connector(mode='ro'))
         self.assertEqual('ro', self.mode(attachment))
 
-    def test_the_mode_of_a_connector_is_taken_before_3_54(self) -> None:
+    def test_connector_mode_is_used_before_microversion_3_54(self) -> None:
         attachment = self.reserve(self.volume(), version='3.27')
         self.answered(self.api.update(attachment, base.connector(mode='ro'), '3.27'))
         self.assertEqual('ro', self.mode(attachment))
 
-    def test_the_mode_outlasts_completing(self) -> None:
+    def test_completion_keeps_attach_mode(self) -> None:
         attachment = self.updated(self.volume(), mode='ro')
         self.answered(self.api.complete(attachment), 204)
         self.assertEqual('ro', self.mode(attachment))
 
-    def test_a_host_that_may_write_is_allowed_to(self) -> None:
+    def test_connection_info_for_mode_rw_has_access_mode_rw(self) -> None:
         self.assertEqual('rw', self.access(self.updated(self.volume(), mode='rw')))
 
-    def test_a_host_that_may_only_read_is_not_allowed_to_write(self) -> None:
+    def test_connection_info_for_mode_ro_has_access_mode_ro(self) -> None:
         self.assertEqual('ro', self.access(self.updated(self.volume(), mode='ro')))
 
-    def test_hosts_of_different_modes_share_a_volume(self) -> None:
+    def test_hosts_with_different_modes_share_a_volume(self) -> None:
         volume = self.shared_volume()
         writes, reads = self.attach(volume, 'one', mode='rw'), self.attach(volume, 'two',
                                                                          mode='ro')
         self.assertEqual(('rw', 'ro'), (self.mode(writes), self.mode(reads)))
 
-    def test_a_reader_is_not_allowed_to_write_beside_a_writer(self) -> None:
+    def test_host_with_mode_ro_has_access_mode_ro_beside_a_host_with_mode_rw(self) -> None:
         volume = self.shared_volume()
         self.attach(volume, 'one', mode='rw')
         self.assertEqual('ro', self.access(self.attach(volume, 'two', mode='ro')))
 
-    def test_two_hosts_may_both_write(self) -> None:
+    def test_two_hosts_attach_with_mode_rw(self) -> None:
         volume = self.shared_volume()
         made = [self.updated(volume, host, mode='rw') for host in ('one',)]
         # Cinder rejects the second host while the first one is attaching.
@@ -91,24 +91,24 @@ class Modes(base.Cases):
         made.append(self.updated(volume, 'two', mode='rw'))
         self.assertEqual(['rw', 'rw'], [self.mode(one) for one in made])
 
-    def test_a_read_only_volume_is_attached_read_only(self) -> None:
+    def test_read_only_volume_is_attached_with_mode_ro(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-update_readonly_flag', {'readonly': True})
         self.assertEqual('ro', self.mode(self.updated(volume, mode='rw')))
 
-    def test_a_read_only_volume_lets_nobody_write(self) -> None:
+    def test_connection_info_of_a_read_only_volume_has_access_mode_ro(self) -> None:
         volume = self.volume()
         self.act(volume, 'os-update_readonly_flag', {'readonly': True})
         self.assertEqual('ro', self.access(self.updated(volume)))
 
-    def test_a_volume_that_is_no_longer_read_only_is_attached_to_write(self) -> None:
+    def test_volume_with_a_cleared_read_only_flag_is_attached_with_mode_rw(self) -> None:
         volume = self.volume()
         for readonly in (True, False):
             self.act(volume, 'os-update_readonly_flag', {'readonly': readonly})
         # Cinder stores the flag as a text, and takes the text False for true.
         self.assertEqual('rw', self.mode(self.updated(volume, mode='rw')))
 
-    def test_a_volume_in_use_does_not_become_read_only(self) -> None:
+    def test_volume_in_use_is_not_set_to_read_only(self) -> None:
         volume = self.volume()
         self.attach(volume)
         self.refused(self.api.act(volume, 'os-update_readonly_flag', {'readonly': True}), 400)

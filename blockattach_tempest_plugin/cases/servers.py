@@ -15,7 +15,7 @@ not be asked.
 """
 
 
-class Moves(base.Cases):
+class ServerMoves(base.Cases):
     """Cases of a server that temporarily has attachments on two hosts."""
 
     def setUp(self) -> None:
@@ -23,27 +23,27 @@ class Moves(base.Cases):
         super().setUp()
         self.needs_servers()
 
-    def test_a_server_connects_to_a_second_host_while_it_moves(self) -> None:
+    def test_volume_of_a_server_is_connected_to_a_second_host(self) -> None:
         volume, server = self.volume(), base.server()
         self.attach(volume, 'one', instance_uuid=server)
         self.connect(volume, 'two', instance_uuid=server)
         self.assertEqual(['attached', 'attaching'], self.states(volume))
 
-    def test_a_server_that_has_moved_leaves_the_first_host(self) -> None:
+    def test_deletion_of_the_source_attachment_keeps_the_target_attachment(self) -> None:
         volume, server = self.volume(), base.server()
         source = self.attach(volume, 'one', instance_uuid=server)
         target = self.attach(volume, 'two', instance_uuid=server)
         self.assertEqual([target], [one['id'] for one in self.end(source)])
         self.has_status(volume, 'in-use')
 
-    def test_a_move_that_failed_leaves_the_server_where_it_was(self) -> None:
+    def test_deletion_of_the_target_attachment_keeps_the_source_attachment(self) -> None:
         volume, server = self.volume(), base.server()
         source = self.attach(volume, 'one', instance_uuid=server)
         self.end(self.connect(volume, 'two', instance_uuid=server))
         self.assertEqual('attached', self.shown(source)['status'])
         self.has_status(volume, 'in-use')
 
-    def test_a_server_moves_by_a_reservation(self) -> None:
+    def test_reserved_target_is_completed_after_deletion_of_the_source(self) -> None:
         volume, server = self.volume(), base.server()
         source = self.attach(volume, 'one', instance_uuid=server)
         # In a cold migration, Nova reserves the volume before it disconnects the source host.
@@ -53,12 +53,12 @@ class Moves(base.Cases):
         self.answered(self.api.complete(target), 204)
         self.has_status(volume, 'in-use')
 
-    def test_another_server_does_not_take_part_in_a_move(self) -> None:
+    def test_volume_of_a_server_is_not_reserved_for_another_server(self) -> None:
         volume = self.volume()
         self.attach(volume, 'one', instance_uuid=base.server())
         self.refused(self.api.create(volume, instance_uuid=base.server()), 400)
 
-    def test_a_volume_shows_the_server(self) -> None:
+    def test_volume_shows_the_server_id(self) -> None:
         volume, server = self.volume(), base.server()
         self.attach(volume, instance_uuid=server)
         self.assertEqual(server, self.shown_volume(volume)['attachments'][0]['server_id'])
@@ -89,51 +89,51 @@ class ServiceTokens(base.Cases):
         self.assertEqual(['attached'], self.states(volume))
         self.has_status(volume, 'in-use')
 
-    def test_a_user_does_not_delete_the_attachment_of_a_server(self) -> None:
+    def test_user_cannot_delete_the_attachment_of_a_server(self) -> None:
         volume, attachment = self.used()
         self.refuses(self.api.delete(attachment), volume)
 
-    def test_a_user_does_not_detach_the_volume_of_a_server(self) -> None:
+    def test_user_cannot_detach_the_volume_of_a_server(self) -> None:
         volume, _ = self.used()
         self.refuses(self.api.act(volume, 'os-detach', {}), volume)
 
-    def test_a_user_does_not_terminate_the_connection_of_a_server(self) -> None:
+    def test_user_cannot_terminate_the_connection_of_a_server(self) -> None:
         volume, _ = self.used()
         self.refuses(self.api.act(volume, 'os-terminate_connection',
                                   {'connector': base.connector()}), volume)
 
-    def test_an_administrator_does_not_delete_the_attachment_of_a_server(self) -> None:
+    def test_administrator_cannot_delete_the_attachment_of_a_server(self) -> None:
         admin = self.needs_admin()
         volume, attachment = self.used()
         # Only a service token exempts a caller from the rule, not a role of the user.
         self.refuses(admin.delete(attachment), volume)
 
-    def test_a_service_deletes_the_attachment_of_a_server(self) -> None:
+    def test_service_can_delete_the_attachment_of_a_server(self) -> None:
         volume, attachment = self.used()
         self.answered(self.service.delete(attachment))
         self.has_status(volume, 'available')
 
-    def test_a_service_detaches_the_volume_of_a_server(self) -> None:
+    def test_service_can_detach_the_volume_of_a_server(self) -> None:
         volume, attachment = self.used()
         self.answered(self.service.act(volume, 'os-detach', {'attachment_id': attachment}), 202)
         self.has_status(volume, 'available')
 
-    def test_a_user_deletes_the_reservation_of_a_server(self) -> None:
+    def test_user_can_delete_the_reserved_attachment_of_a_server(self) -> None:
         # The rule protects only attachments that have a server and connection information.
         attachment = self.reserve(self.volume(), instance_uuid=base.server())
         self.answered(self.api.delete(attachment))
 
-    def test_a_user_deletes_an_attachment_of_no_server(self) -> None:
+    def test_user_can_delete_an_attachment_without_a_server(self) -> None:
         self.answered(self.api.delete(self.attach(self.volume())))
 
-    def test_a_service_that_does_not_say_which_is_refused(self) -> None:
+    def test_detach_by_a_service_requires_an_id_if_there_are_two_attachments(self) -> None:
         volume = self.shared_volume()
         for host in ('one', 'two'):
             self.attach(volume, host)
         self.refused(self.service.act(volume, 'os-detach', {}), 400)
         self.assertEqual(['attached', 'attached'], self.states(volume))
 
-    def test_a_service_that_names_an_unknown_attachment_changes_nothing(self) -> None:
+    def test_detach_of_an_unknown_attachment_by_a_service_changes_nothing(self) -> None:
         volume = self.volume()
         self.attach(volume)
         # An unknown attachment counts as detached. Only users get an error.
@@ -142,7 +142,7 @@ class ServiceTokens(base.Cases):
         self.assertEqual(['attached'], self.states(volume))
 
 
-class MadeTogether(base.Cases):
+class ServersOfOneRequest(base.Cases):
     """Servers that one request of the compute API creates with one volume."""
 
     PLAIN, EXTENDED = 'compute 2.100', 'compute 2.100, blockattach 1.0'
@@ -190,7 +190,7 @@ class MadeTogether(base.Cases):
             self.asked('DELETE', f'/servers/{server}')
         self.statuses(name, [])
 
-    def test_servers_made_together_share_a_volume(self) -> None:
+    def test_servers_of_one_request_share_a_volume(self) -> None:
         volume, name = self.shared_volume(), f'{clouds.PREFIX}{uuid.uuid4().hex[:12]}'
         self.answered(self.create(name, volume, attach_modes=list(self.MODES)), 202)
         self.statuses(name, ['ACTIVE'] * len(self.MODES))
@@ -203,13 +203,13 @@ class MadeTogether(base.Cases):
         self.assertEqual([], self.attachments_of(volume))
         self.has_status(volume, 'available')
 
-    def test_servers_made_together_without_the_extension_are_refused(self) -> None:
+    def test_servers_of_one_request_without_the_extension_are_rejected(self) -> None:
         volume, name = self.shared_volume(), f'{clouds.PREFIX}{uuid.uuid4().hex[:12]}'
         self.refused(self.create(name, volume, self.PLAIN), 400)
         self.assertEqual({}, self.servers(name))
         self.assertEqual([], self.attachments_of(volume))
 
-    def test_servers_made_together_with_a_plain_volume_are_refused(self) -> None:
+    def test_servers_of_one_request_without_a_multiattach_volume_are_rejected(self) -> None:
         volume, name = self.volume(), f'{clouds.PREFIX}{uuid.uuid4().hex[:12]}'
         self.refused(self.create(name, volume), 400)
         self.assertEqual({}, self.servers(name))

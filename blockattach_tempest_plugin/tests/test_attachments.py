@@ -15,43 +15,43 @@ class LifecycleTest(lifecycle.Lifecycle, base.CasesTest):
     """Tests of creating, updating, completing and deleting attachments."""
 
 
-class StatusesTest(statuses.Statuses, base.CasesTest):
+class VolumeStatusesTest(statuses.VolumeStatuses, base.CasesTest):
     """Tests of the statuses from available to in-use and back."""
 
 
-class ModesTest(modes.Modes, base.CasesTest):
+class AccessModesTest(modes.AccessModes, base.CasesTest):
     """Tests of the modes rw and ro."""
 
 
-class JoinsTest(joins.Joins, base.CasesTest):
+class MultiattachTest(joins.Multiattach, base.CasesTest):
     """Tests of hosts that attach to and detach from a multiattach volume."""
 
 
-class RacesTest(races.Races, base.CasesTest):
+class ConcurrentRequestsTest(races.ConcurrentRequests, base.CasesTest):
     """Tests of concurrent requests on a volume without multiattach."""
 
 
-class RepeatingTest(repeating.Repeating, base.CasesTest):
+class RepeatedRequestsTest(repeating.RepeatedRequests, base.CasesTest):
     """Tests of requests that are sent twice."""
 
 
-class RefusedCreatesTest(refusals.RefusedCreates, base.CasesTest):
+class RejectedCreationsTest(refusals.RejectedCreations, base.CasesTest):
     """Tests of invalid requests to create an attachment."""
 
 
-class RefusedUpdatesTest(refusals.RefusedUpdates, base.CasesTest):
+class RejectedUpdatesTest(refusals.RejectedUpdates, base.CasesTest):
     """Tests of invalid requests to update, complete, show and delete attachments."""
 
 
-class RefusedVersionsTest(refusals.RefusedVersions, base.CasesTest):
+class RejectedMicroversionsTest(refusals.RejectedMicroversions, base.CasesTest):
     """Tests of requests at a microversion that does not support them."""
 
 
-class RefusedStatesTest(refusals.RefusedStates, base.CasesTest):
+class RejectedVolumeStatusesTest(refusals.RejectedVolumeStatuses, base.CasesTest):
     """Tests of requests that the status of the volume does not allow."""
 
 
-class ListsTest(listing.Lists, base.CasesTest):
+class AttachmentListsTest(listing.AttachmentLists, base.CasesTest):
     """Tests of ``GET /attachments``."""
 
 

@@ -5,7 +5,7 @@ from blockattach_tempest_plugin.cases import servers
 from blockattach_tempest_plugin.tests import base
 
 
-class IsolationTest(isolation.Isolation, base.CasesTest):
+class ProjectIsolationTest(isolation.ProjectIsolation, base.CasesTest):
     """Tests with two projects of one service."""
 
 
@@ -13,11 +13,11 @@ class ReadersTest(isolation.Readers, base.CasesTest):
     """Tests with a read-only user."""
 
 
-class MovesTest(servers.Moves, base.CasesTest):
+class ServerMovesTest(servers.ServerMoves, base.CasesTest):
     """Tests of a server that temporarily has attachments on two hosts."""
 
 
-class MadeTogetherTest(servers.MadeTogether, base.CasesTest):
+class ServersOfOneRequestTest(servers.ServersOfOneRequest, base.CasesTest):
     """Servers that one request of the compute API creates with one volume."""
 
 
@@ -29,9 +29,9 @@ class LegacyActionsTest(legacy.LegacyActions, base.CasesTest):
     """Tests of the actions from os-reserve to os-detach."""
 
 
-class LegacyRefusalsTest(legacy.LegacyRefusals, base.CasesTest):
+class RejectedLegacyActionsTest(legacy.RejectedLegacyActions, base.CasesTest):
     """Tests of actions that are refused."""
 
 
-class OldAndNewTest(legacy.OldAndNew, base.CasesTest):
+class ActionsAndAttachmentsTest(legacy.ActionsAndAttachments, base.CasesTest):
     """Tests that combine volume actions and the attachments API on one volume."""

@@ -53,6 +53,6 @@ class SanityTest(base.StackTestCase):
                 self.assertEqual('', done.output)
 
     def test_sanity_list_prints_sentences(self):
-        done = commands.run('blockattach-sanity', ['--list', '--only', 'join at once'], {})
+        done = commands.run('blockattach-sanity', ['--list', '--only', 'connect concurrently'], {})
         self.assertEqual(0, done.status)
-        self.assertIn('  Sixteen hosts join at once\n', done.output)
+        self.assertIn('  Sixteen hosts connect concurrently\n', done.output)

@@ -18,7 +18,7 @@ class PluginCasesTest(clients.ClientsTestCase):
             endpoint = self.overrides[f'{service}_endpoint_override']
             return client.Client(f'{endpoint}{project}', lambda: clients.TOKEN)
 
-        class Played(servers.MadeTogether):
+        class Played(servers.ServersOfOneRequest):
             cloud = clouds.Cloud(caller('block_storage', f'/{http.PROJECT}'),
                                  compute=caller('compute'), multiattach_type=kind)
 
