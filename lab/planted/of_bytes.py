@@ -150,7 +150,7 @@ BUGS = (
     Bug('new_type_stored_before_retype_ends', 'storage/db/volumes/moving.py',
         '        volume_rows.move(connection, database, row, _Event.RETYPE)\n',
         '        volume_rows.move(connection, database, row, _Event.RETYPE,\n'
-        '                         **volume_types.columns_of(wanted.kind))\n',
+        '                         **volume_types.columns_of(retyping.kind))\n',
         'a volume keeps its type until the retype ends', 'P6',
         'blockattach.tests.api.test_retype'),
     Bug('former_data_kept_by_move', 'storage/db/volumes/moving.py',
