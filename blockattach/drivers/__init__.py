@@ -1,1 +1,1 @@
-"""Public names for drivers of vendors."""
+"""Public modules for backend drivers that are developed outside of this project."""

@@ -6,12 +6,14 @@ the message bus. A driver keeps no state in memory that it cannot read back from
 because its process may be restarted at any moment.
 
 Every method may be repeated. A second call with the same arguments completes an interrupted first
-call, or changes nothing, and returns the same result. The core reacts to the class of an error:
+call, or changes nothing, and returns the same result. The core is the code that calls the drivers.
+Before a call, it writes the planned change to the database as an intent. It reacts to the class of
+an error:
 
 ==========================  ==============================  =====================================
 condition                   raise                           reaction of the caller
 ==========================  ==============================  =====================================
-certainly nothing happened  `errors.BackendRefused`         undoes its intent, reports a failure
+certainly nothing happened  `errors.BackendRefused`         undoes the intent; reports a failure
 no space                    `errors.BackendFull`            tries another pool
 anything else, or timeout   `errors.BackendUncertain`       keeps the intent; repeats or undoes
                                                             it after its deadline
@@ -58,8 +60,8 @@ class StoredVolume:
 class StoredSnapshot:
     """Snapshot of a volume.
 
-    :ivar name: ``snapshot-<uuid>``
-    :ivar volume: the volume as it is now, not as it was when the snapshot was created
+    :ivar name: name of the snapshot, ``snapshot-<uuid>``
+    :ivar volume: snapshotted volume with its present size, not with its size at the snapshot
     """
 
     id: str
@@ -71,7 +73,8 @@ Copied = Callable[[int], None]
 """Callback that a store calls after each chunk that it copies itself.
 
 The argument is the length of the chunk in bytes. The callback may wait to enforce a rate limit. It
-may raise to end the copy; the next call of the method then continues the copy or starts it again.
+may raise an exception to end the copy. The next call of the same store method then continues the
+copy or starts it again.
 """
 COPIED_AT_ONCE = 16 * units.MIB
 """Length of a chunk in bytes. A store for which each chunk has a fixed cost may copy as many bytes
@@ -79,14 +82,14 @@ at once as the rate limit allows in one second."""
 
 
 def unlimited(length: int) -> None:
-    """Return at once, so that a copy neither waits nor ends early."""
+    """Impose no rate limit on a copy, and never end the copy (default `Copied` callback)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manageable:
-    """Volume or snapshot in a pool, created by this service or by others.
+    """Volume or snapshot in a pool, created by this service or by another program.
 
-    :ivar origin: name of the volume that a snapshot was taken of; None if unknown
+    :ivar origin: for a snapshot, name of the snapshotted volume; None if unknown
     :ivar in_use: True if a process of this host has the volume or snapshot open
     """
 
@@ -108,13 +111,15 @@ class PoolReport:
 def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float,
               provisioned_gb: float, volumes: int, location: str,
               thin: bool = True) -> tuple[PoolReport, ...]:
-    """Return the report of a store with one pool, in the keys of Cinder's pool statistics.
+    """Return the report of a store with one pool, with the keys of Cinder's pool statistics.
 
-    :param total_gb: capacity of the pool in GiB, like the other capacities
-    :param provisioned_gb: total size of the volumes and snapshots in the pool
+    :param total_gb: capacity of the pool in GiB
+    :param free_gb: free capacity of the pool in GiB
+    :param provisioned_gb: total size of the volumes and snapshots in the pool, in GiB
     :param volumes: number of volumes in the pool
-    :param location: value of ``location_info``
-    :param thin: True if volumes take space as they are written, False if they take it at once
+    :param location: value of the key ``location_info``
+    :param thin: True if space is allocated when a volume is written, False if all space of a
+        volume is allocated when the volume is created
     """
     return (PoolReport(settings.pool_name, {
         'pool_name': settings.pool_name,
@@ -136,13 +141,13 @@ def check_room(settings: backend.BackendSettings, pool: str, total_gb: float, gi
                size_gb: float) -> None:
     """Check that a thin pool stays within its over-subscription ratio.
 
-    The sizes of all volumes may add up to ``max_over_subscription_ratio`` times the capacity of
-    the pool, less its reserved percentage.
+    The limit of the total size of all volumes is the capacity of the pool, less the reserved
+    percentage, times ``max_over_subscription_ratio``.
 
     :param pool: description of the pool for the error text
     :param total_gb: capacity of the pool in GiB
-    :param given_gb: total size of the present volumes in GiB
-    :param size_gb: additional size in GiB
+    :param given_gb: total size of the existing volumes in GiB
+    :param size_gb: size in GiB that is to be added
     :raises BackendFull: if the additional size would exceed the limit
     """
     limit = total_gb * (1 - settings.reserved_percentage / 100)
@@ -168,12 +173,13 @@ class VolumeStore(abc.ABC):
     def check(self) -> None:
         """Check that the store is usable, and delete the unfinished data of killed processes.
 
-        Called at the start, before any other method. Other processes of a cluster may use the same
-        pool, so only data that certainly no process uses is deleted. Other unfinished data is
-        deleted or reused when the method that created it is repeated, and deleted with its volume
-        or snapshot.
+        Called when the process starts, before any other method. Other processes of a cluster may
+        use the same pool, so only data that certainly no process uses is deleted. Other unfinished
+        data is deleted or reused when the method that created it is repeated. It is also deleted
+        with its volume or snapshot.
 
-        :raises ConfigurationError: if unusable; the text says what the operator must change
+        :raises ConfigurationError: if the store is unusable; the text says what the operator must
+            change
         """
 
     @abc.abstractmethod
@@ -202,7 +208,8 @@ class VolumeStore(abc.ABC):
 
         :param size_gb: new size in GiB
         :raises BackendFull: if the pool has too little space; the volume keeps its size
-        :raises BackendRefused: if the volume does not exist, is larger, or its snapshots forbid it
+        :raises BackendRefused: if the volume does not exist, is already larger than ``size_gb``,
+            or has snapshots that prevent the extension
         """
 
     @abc.abstractmethod
@@ -214,7 +221,7 @@ class VolumeStore(abc.ABC):
 
     @abc.abstractmethod
     def pools(self) -> tuple[PoolReport, ...]:
-        """Return a report of each pool, measured now.
+        """Return a report of each pool, with its present capacities.
 
         A pool that reports ``multiattach`` as False gets no multiattach volumes, even if the
         target supports them.
@@ -236,7 +243,8 @@ class ExportTarget(abc.ABC):
     def check(self) -> None:  # noqa: B027, a driver may have nothing to check
         """Check that the target is usable now.
 
-        :raises ConfigurationError: if unusable; the text says what the operator must change
+        :raises ConfigurationError: if the target is unusable; the text says what the operator must
+            change
         """
 
     @abc.abstractmethod
@@ -320,12 +328,12 @@ class HostReservations(Protocol):
 
 @runtime_checkable
 class Unmap(Protocol):
-    """Target that passes the discards of hosts (SCSI UNMAP) to devices that support them."""
+    """Target that passes the discards of hosts (SCSI UNMAP) to devices that support discard."""
 
     def unmaps(self, device: str) -> bool:
-        """Return True if the device gives back space that a host discards.
+        """Return True if space that a host discards is freed on the device.
 
-        The call must be quick and must not leave the host.
+        The method must return quickly and must not use the network.
         """
 
 
@@ -337,9 +345,9 @@ class NativeBlocks(Protocol):
     """
 
     def block_sizes(self, device: str) -> connection.BlockSizes:
-        """Return the block sizes of a device.
+        """Return the logical and the physical block size of a device.
 
-        The call must be quick and must not leave the host.
+        The method must return quickly and must not use the network.
         """
 
 
@@ -350,16 +358,17 @@ class LiveResize(Protocol):
     def resize(self, export: connection.Export) -> None:
         """Make the new device size visible to connected hosts. I/O continues.
 
-        Hosts see the size when they next query it. Succeeds if the volume is not exported.
+        A host sees the new size when it next queries the size. Succeeds if the volume is not
+        exported.
         """
 
 
 @runtime_checkable
 class Discard(Protocol):
-    """Store whose volumes give back space that hosts discard."""
+    """Store that frees the space that hosts discard in volumes."""
 
     def allocated_bytes(self, volume: StoredVolume) -> int:
-        """Return the space that a volume occupies now, in bytes, without discarded data.
+        """Return the space in bytes that a volume occupies now. Discarded space is not included.
 
         :raises BackendRefused: if the volume does not exist
         """
@@ -383,11 +392,11 @@ class Clone(Protocol):
 
     def clone(self, source: StoredVolume, volume: StoredVolume,
               copied: Copied = unlimited) -> None:
-        """Create ``volume`` with the data of ``source``. Any space beyond it reads as zeros.
+        """Create ``volume`` with the data of ``source``. Any space beyond this data is zero.
 
-        If the source is larger, ``volume`` gets only its first bytes, because the source may have
-        been extended after the clone was accepted. An existing ``volume`` is left as it is. Later
-        writes to either volume do not affect the other. The source may be in use.
+        If the source is larger than ``volume``, only the beginning of the source is cloned. The
+        source may have been extended after the clone was accepted. An existing ``volume`` is left
+        as it is. Later writes to either volume do not affect the other. The source may be in use.
 
         :raises BackendFull: if the pool has too little space; nothing is left behind
         :raises BackendRefused: if the source does not exist
@@ -422,11 +431,11 @@ class CloneSnapshot(Protocol):
 
     def clone_snapshot(self, snapshot: StoredSnapshot, volume: StoredVolume,
                        copied: Copied = unlimited) -> None:
-        """Create ``volume`` with the data of the snapshot. Any space beyond it reads as zeros.
+        """Create ``volume`` with the data of the snapshot. Any space beyond this data is zero.
 
-        If the snapshot is larger, ``volume`` gets only its first bytes, because the snapshotted
-        volume may have been extended after the snapshot was requested. An existing ``volume`` is
-        left as it is.
+        If the snapshot is larger than ``volume``, only the beginning of the snapshot is cloned.
+        The snapshotted volume may have been extended after the snapshot was requested. An existing
+        ``volume`` is left as it is.
 
         :raises BackendFull: if the pool has too little space; nothing is left behind
         :raises BackendRefused: if the snapshot does not exist
@@ -438,13 +447,14 @@ class Revert(Protocol):
     """Store that reverts a volume to a snapshot."""
 
     def revert(self, snapshot: StoredSnapshot, copied: Copied = unlimited) -> None:
-        """Replace the data of the volume with that of its snapshot.
+        """Replace the data of a volume with the data of its snapshot.
 
         The volume keeps its size. Any space beyond the data of the snapshot reads as zeros. The
         snapshot remains. The core repeats an interrupted call until it succeeds.
 
         :raises BackendFull: if the pool has too little space; the volume is unchanged
-        :raises BackendRefused: if volume or snapshot does not exist, or the volume is in use
+        :raises BackendRefused: if the volume or the snapshot does not exist, or the volume is in
+            use
         """
 
 
@@ -453,25 +463,27 @@ class Manage(Protocol):
     """Store that takes over existing volumes and snapshots of its pool."""
 
     def manageable(self) -> tuple[Manageable, ...]:
-        """Return all volumes and snapshots of the pool, without unfinished and deleted ones."""
+        """Return all volumes and snapshots of the pool, except unfinished and deleted ones."""
 
     def manage(self, name: str, volume: StoredVolume) -> None:
-        """Rename a stored volume to the name of ``volume``, and extend it to its size.
+        """Take over the stored volume ``name`` as ``volume``.
 
-        The data is kept. The added part reads as zeros where the store can ensure it. A repeated
+        The stored volume is renamed to ``volume.name`` and extended to ``volume.size_gb`` GiB. Its
+        data is kept. If possible, the store ensures that the added part reads as zeros. A repeated
         call changes nothing.
 
-        :param name: current name of the volume in the pool
-        :raises BackendFull: if the pool has too little space; the volume keeps its name
-        :raises BackendRefused: if the volume does not exist, is in use, is larger than ``volume``,
-            or is not a volume
+        :param name: current name of the stored volume in the pool
+        :raises BackendFull: if the pool has too little space; the stored volume keeps its name
+        :raises BackendRefused: if the stored volume does not exist, is in use, is larger than
+            ``volume.size_gb`` GiB, or is a snapshot
         """
 
     def manage_snapshot(self, name: str, snapshot: StoredSnapshot) -> None:
-        """Rename a stored snapshot to the name of ``snapshot``.
+        """Take over the stored snapshot ``name`` as ``snapshot``, by renaming it.
 
-        :param name: current name of the snapshot in the pool
-        :raises BackendRefused: if the snapshot does not exist, is in use, or is of another volume
+        :param name: current name of the stored snapshot in the pool
+        :raises BackendRefused: if the stored snapshot does not exist, is in use, or is a snapshot
+            of a volume other than ``snapshot.volume``
         """
 
 

@@ -6,15 +6,15 @@ import stat
 from blockattach.platform import disks
 from blockattach.storage.domain import connection
 
-# Unit of ``st_blocks`` (stat(2)), and block size of anything but a block device.
+# Unit of ``st_blocks`` (stat(2)), and the block size that is reported for a file.
 _SECTOR = 512
 _PIECE = 65536
 
 
 def discards(path: str) -> bool:
-    """Return True if a block device or a file gives back space that is discarded in it.
+    """Return True if discarded space of a block device or a file is freed.
 
-    Only the device or the file system itself is examined, not the layers below it. The result is
+    Only the device or the file system itself is examined, not the layers below. The result is
     False for a path that does not exist.
     """
     try:
@@ -27,7 +27,10 @@ def discards(path: str) -> bool:
 
 
 def block_sizes(path: str) -> connection.BlockSizes:
-    """Return the block sizes of a block device, or 512 bytes for anything else."""
+    """Return the logical and the physical block size of a block device.
+
+    Both sizes are 512 bytes for a file, and for a path that does not exist.
+    """
     try:
         status = os.stat(path)
     except OSError:
@@ -47,9 +50,12 @@ def allocated(path: str) -> int:
 
 
 def _of_queue(device: int, name: str, unknown: int) -> int:
-    """Return a number from the request queue of a block device, or ``unknown``."""
+    """Return an attribute of the request queue of a block device, from sysfs.
+
+    :param unknown: result if the attribute does not exist
+    """
     place = f'/sys/dev/block/{os.major(device)}:{os.minor(device)}'
-    # A partition has no queue of its own. It uses that of its disk.
+    # A partition has no queue of its own and uses the queue of its disk.
     for folder in (f'{place}/queue', f'{place}/../queue'):
         try:
             with open(f'{folder}/{name}', encoding='ascii') as file:
@@ -63,9 +69,10 @@ def _of_queue(device: int, name: str, unknown: int) -> int:
 def _punches(folder: str, _device: int) -> bool:
     """Return True if the file system of a folder frees the space of a punched hole.
 
-    The result of one attempt is cached.
+    The function tries it once and caches the result.
 
-    :param _device: device number of the file system, so that the cache notices another mount
+    :param _device: device number of the file system; another file system that is mounted later has
+        another number and is tried again
     """
     try:
         file = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""Planned faults of fake drivers, of the kinds that real backends have."""
+"""Injection of planned faults into the methods of fake drivers."""
 import collections
 import contextlib
 import enum
@@ -22,9 +22,10 @@ _SLOWED = ('grant', 'revoke')
 
 
 class Fault(enum.Enum):
-    """Failure of a call of a fake driver.
+    """Kind of failure of a method of a fake driver.
 
-    An uncertain call fails either before or after it has had its effect.
+    A method that raises BackendUncertain fails either before or after it has changed the state of
+    the driver.
     """
 
     REFUSED = 'refused'
@@ -39,9 +40,9 @@ class Faults:
     def __init__(self, hold_file: str | None = None) -> None:
         """Create an empty plan.
 
-        :param hold_file: path of a file by which another process slows the backend down. While
-            the file exists, each grant and revoke waits, but at most for as many seconds as the
-            file says (60 if it is empty).
+        :param hold_file: path of a file that another process creates to slow the backend down.
+            While the file exists, each grant and revoke waits. The file contains the longest wait
+            in seconds. An empty file means 60 seconds.
         """
         self._hold_file = hold_file
         self._clock = clocks.Clock()
@@ -51,14 +52,17 @@ class Faults:
         self.calls: collections.Counter[str] = collections.Counter()
 
     def plan(self, method: str, fault: Fault, times: int = 1) -> None:
-        """Make the next ``times`` calls of a method fail, after those planned earlier."""
+        """Plan a fault for ``times`` calls of a method.
+
+        The calls follow those for which a fault has been planned earlier.
+        """
         with self._lock:
             self._planned.setdefault(method, []).extend([fault] * times)
 
     def hold(self, method: str, once: bool = False) -> threading.Event:
         """Make every call of a method wait until the returned event is set.
 
-        :param once: hold only the next call
+        :param once: True to hold only the next call
         """
         event = threading.Event()
         with self._lock:
@@ -75,7 +79,7 @@ class Faults:
             event.set()
 
     def _slow(self) -> None:
-        """Wait while the hold file exists, but no longer than the file says."""
+        """Wait while the hold file exists, for at most the number of seconds in the file."""
         path = self._hold_file
         if path is None:
             return
@@ -85,9 +89,9 @@ class Faults:
             self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
-        """Count a call of a method, wait if it is held, and raise its planned fault.
+        """Count a call of a method, wait if calls of the method are held, and raise its fault.
 
-        `faulty` calls this before it runs the method.
+        The decorator `faulty` calls this method before it runs the decorated method.
 
         :returns: fault that the caller must raise after the method has run, or None
         :raises BackendRefused, BackendFull, BackendUncertain: as planned
@@ -114,7 +118,10 @@ class Faults:
 
 
 def faulty(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
-    """Decorate a method of a fake driver with the driver's planned ``faults`` and its ``lock``."""
+    """Decorate a method of a fake driver.
+
+    The decorated method raises the planned ``faults`` of the driver, and runs under its ``lock``.
+    """
     name = method.__name__
 
     @functools.wraps(method)

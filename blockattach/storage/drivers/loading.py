@@ -16,15 +16,15 @@ STORES = 'blockattach.stores'
 TARGETS = 'blockattach.targets'
 
 _EXTRAS = {'rtslib_fb': 'lio'}
-"""Extra of this package that installs a module, by the module that a driver needs."""
+"""Extra of this package that installs a module which a driver needs, by the name of the module."""
 
-# Values of the capabilities that a store does not report.
+# Capabilities of a pool and their values, unless the store reports other values.
 _DEFAULTS = {'backend_state': 'up', 'vendor_name': 'Open Source', 'driver_version': '1.0.0'}
 
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """A store and a target joined by configuration."""
+    """Store and target that one configuration group combines."""
 
     name: str
     settings: backend_conf.BackendSettings
@@ -33,14 +33,14 @@ class Backend:
 
     @functools.cached_property
     def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities that the store and the target declare.
+        """Names of the optional features that the store or the target implements.
 
-        Each report of the pools includes these names.
+        Each pool report includes these names.
         """
         return base.declared(self.store) | base.declared(self.target)
 
     def functions(self) -> dict[str, str | None]:
-        """Return the configured expressions that filter and rate volumes for the backend.
+        """Return ``filter_function`` and ``goodness_function`` of the backend.
 
         An expression is None if it is not configured.
         """
@@ -48,9 +48,9 @@ class Backend:
                 'goodness_function': self.settings.goodness_function}
 
     def pools(self) -> tuple[base.PoolReport, ...]:
-        """Return the pool reports of the store, completed with values of backend and target.
+        """Return the pool reports of the store, with values of the backend and the target added.
 
-        ``multiattach`` is True unless the store or the target reports it as False.
+        ``multiattach`` is False if the store or the target reports False, otherwise True.
         """
         joined = {
             'volume_backend_name': self.settings.volume_backend_name,

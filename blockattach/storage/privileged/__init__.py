@@ -1,1 +1,1 @@
-"""Privileged calls, which run in the privsep daemon for LIO or in that for LVM."""
+"""Privileged functions, which run in the privsep daemon for LIO or in the one for LVM."""

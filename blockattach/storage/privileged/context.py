@@ -1,9 +1,9 @@
 """Privsep contexts: one privileged daemon for LIO and one for LVM, with minimal capabilities.
 
 A function that is marked with a context runs in the daemon of that context, which starts with the
-first call. oslo.privsep reads its options from the global object of oslo.config, which this
-project does not use elsewhere. `configure` therefore sets there how the daemons are started and
-which configuration files they read.
+first call. oslo.privsep reads its options from the global object of oslo.config (``cfg.CONF``),
+which this project does not use elsewhere. `configure` therefore sets the commands that start the
+daemons in this object.
 """
 import os
 import shlex
@@ -47,7 +47,8 @@ CONTEXTS = (lio, lvm)
 def configure(conf: cfg.ConfigOpts) -> None:
     """Set the commands that start the privileged daemons.
 
-    The default command uses sudo, unless this process runs as root.
+    The default command passes the configuration files of this process to the daemon. It uses sudo
+    unless this process runs as root.
     """
     for context in CONTEXTS:
         conf.register_opts(priv_context.OPTS, group=context.cfg_section)

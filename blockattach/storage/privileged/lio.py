@@ -3,7 +3,7 @@
 Arguments and results are plain values. Every call may be repeated. An export is created from the
 folder of its target downwards and removed upwards, so that the remains of a crash can be found by
 the name of the volume. An ACL gets its mapping and mode first and its credential last. No login
-with the ACL can succeed before.
+with the ACL succeeds before the credential is set.
 
 Two parts of rtslib are not used. Its root object runs a shell and moves the database of LIO. Its
 creation of backstores reads all backstores and caches numbers that other programs may have taken.
@@ -45,7 +45,12 @@ _FAILURES = (OSError, utils.RTSLibError)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Export:
-    """Volume that is to be exported. Its portals have the form of LIO, such as ``[::1]:3260``."""
+    """Volume that is to be exported.
+
+    :ivar name: name of the target
+    :ivar device: path of the block device
+    :ivar portals: portals in the form of LIO, such as ``[::1]:3260``
+    """
 
     name: str
     device: str
@@ -54,7 +59,13 @@ class Export:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """Access of an initiator. The mutual CHAP credential is that of the target, or empty."""
+    """Access of an initiator to a volume.
+
+    :ivar account: CHAP user name of the initiator
+    :ivar password: CHAP password of the initiator
+    :ivar mutual_account: CHAP user name of the target, or empty without mutual CHAP
+    :ivar mutual_password: CHAP password of the target, or empty without mutual CHAP
+    """
 
     initiator: str
     read_only: bool
@@ -94,9 +105,9 @@ def prepare(portals: list[str]) -> None:
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def export(values: Mapping[str, Any]) -> None:
-    """Export a volume, without granting access to it.
+    """Export a volume without granting access to it.
 
-    :param values: values of an `Export`
+    :param values: fields of an `Export`
     :raises BackendRefused: if the volume was not exported and nothing else was changed
     """
     volume = Export(**values)
@@ -108,8 +119,8 @@ def export(values: Mapping[str, Any]) -> None:
 def grant(values: Mapping[str, Any], access: Mapping[str, Any]) -> None:
     """Grant an initiator access to a volume, and export the volume if it is not exported yet.
 
-    :param values: values of an `Export`
-    :param access: values of a `Grant`
+    :param values: fields of an `Export`
+    :param access: fields of a `Grant`
     :raises BackendRefused: if no access was granted
     """
     volume, granted = Export(**values), Grant(**access)
@@ -165,10 +176,11 @@ def unexport(name: str) -> None:
 
 @context.lio.entrypoint_with_timeout(SECONDS)
 def exports(prefix: str, portals: list[str], mutual_account: str) -> list[dict[str, Any]]:
-    """Return all exported volumes whose target names have a prefix, with their grants.
+    """Return all exported volumes whose target names begin with ``prefix``, with their grants.
 
-    :param portals: portals that an intact export has
-    :param mutual_account: user name of the target for mutual CHAP, or empty
+    :param portals: portals of the backend; a grant is not intact if its target has other portals
+    :param mutual_account: CHAP user name of the target, or empty; a grant is not intact if its ACL
+        has another
     """
     _need_lio(errors.BackendUncertain)
     names = lio_tree.volumes(re.compile(rf'{re.escape(prefix)}volume-{lio_tree.UUID}'))
@@ -203,7 +215,7 @@ def _grants(name: str, portals: list[str], mutual_account: str) -> list[dict[str
 
 
 def _exported(volume: Export) -> rtslib_target.TPG:
-    """Return the portal group of a volume, after creating or repairing its export if needed."""
+    """Create or repair the export of a volume if needed, and return its portal group."""
     _need_lio(errors.BackendRefused)
     store = lio_tree.linked_backstore(volume.name)
     if (store is None or not lio_tree.is_whole(volume.name, volume.portals)
@@ -215,7 +227,7 @@ def _exported(volume: Export) -> rtslib_target.TPG:
 def _build(volume: Export) -> None:
     """Create the missing parts of an export.
 
-    A portal group with another device is deleted first, with its sessions.
+    A portal group with another device or another tag is deleted first, with its sessions.
 
     :raises BackendRefused: if the volume cannot be exported; nothing was removed
     :raises BackendUncertain: if the volume cannot be exported after a portal group was deleted
@@ -250,7 +262,7 @@ def _build(volume: Export) -> None:
 
 
 def _leads_astray(volume: Export) -> bool:
-    """Return True if the logical unit of a volume is backed by another device."""
+    """Return True if the logical unit of a volume has a wrong backstore or device."""
     if not os.path.isdir(f'{lio_tree.group(volume.name)}/lun/{lio_tree.UNIT}'):
         return False
     store = lio_tree.linked_backstore(volume.name)
@@ -259,7 +271,7 @@ def _leads_astray(volume: Export) -> bool:
 
 
 def _set_portals(group: rtslib_target.TPG, portals: list[str]) -> None:
-    """Make a portal group listen on the portals and on no others."""
+    """Make a portal group listen on exactly the given portals."""
     for portal in portals:
         address, _, port = portal.rpartition(':')
         try:
@@ -282,9 +294,9 @@ def _set_attributes(path: str, attributes: Mapping[str, str]) -> None:
 
 
 def _backstore(volume: Export) -> tcm.BlockStorageObject:
-    """Return the backstore of a volume, after creating it if needed.
+    """Create the backstore of a volume if needed, and return the backstore.
 
-    An incomplete backstore that a crash has left is replaced.
+    An incomplete backstore that a killed process has left is replaced.
     """
     path = lio_tree.backstore(volume.name)
     if not (lio_tree.read(f'{path}/enable') == '1' and lio_tree.leads_to(path, volume.device)):
@@ -323,9 +335,12 @@ def _make_backstore(path: str, volume: Export) -> None:
 
 
 def _remove_backstore(path: str) -> None:
-    """Delete a backstore, which LIO rejects while a logical unit is backed by it."""
+    """Delete a backstore.
+
+    :raises OSError: if a logical unit still uses the backstore
+    """
     os.rmdir(path)
-    # The host bus adapter may have a backstore of another volume with the same number.
+    # The host bus adapter may also have a backstore of another volume.
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
 
@@ -425,9 +440,10 @@ def _store_of(name: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """Return the name of a target if it is one of this service.
+    """Return ``name`` if it is the name of a target of this service.
 
-    :raises BackendRefused: for any other target, which privileged code must not change
+    :raises BackendRefused: for any other name, because privileged code must not change the targets
+        of other programs
     """
     if not _OURS.fullmatch(name):
         raise errors.BackendRefused(reason=f'{name!r} is not the name of a target of the service')
@@ -485,7 +501,7 @@ def _need_address(portal: str) -> None:
 
 
 def _cure(failure: Exception, volume: Export) -> str:
-    """Return what went wrong and what to do about it, for an error text."""
+    """Return the cause of a failed export, with advice for the operator if the cause is known."""
     # rtslib raises its own error while it handles that of the kernel.
     cause = failure if isinstance(failure, OSError) else failure.__context__
     number = cause.errno if isinstance(cause, OSError) else None

@@ -67,8 +67,8 @@ def alone(name: str) -> Iterator[None]:
 def held(store: str) -> dict[str, Any]:
     """Return the persistent reservations on a backstore.
 
-    :returns: ``registered``, the initiators with registrations; ``holders``, those that hold the
-        reservation; ``complete``, False if there are more registrations than LIO reports
+    :returns: ``registered``, the initiators with registrations; ``holders``, the initiators that
+        hold the reservation; ``complete``, False if LIO may have cut off the list of registrations
     """
     listed = lio_tree.read(f'{store}/pr/res_pr_registered_i_pts') or ''
     registered = sorted(set(_REGISTERED.findall(listed)))
@@ -80,10 +80,12 @@ def held(store: str) -> dict[str, Any]:
 
 
 def restore(store: str, serial: str) -> None:
-    """Restore the stored registrations of a new backstore, before any grant.
+    """Restore the stored registrations of a volume to its new backstore, before any grant.
 
-    :raises BackendRefused: if LIO rejects the registrations; without them, hosts of the volume
-        could damage its data
+    :param store: path of the backstore
+    :param serial: serial number of the logical unit, which names the file of the registrations
+    :raises BackendRefused: if LIO rejects the registrations; without them, hosts could damage the
+        data of the volume
     """
     try:
         for record in _records(serial):
@@ -96,8 +98,9 @@ def restore(store: str, serial: str) -> None:
 
 
 def forget(serial: str, initiator: str | None = None) -> None:
-    """Delete the stored registrations of an initiator, so that they are not restored.
+    """Delete the stored registrations of an initiator on a volume, so that `restore` ignores them.
 
+    :param serial: serial number of the logical unit of the volume
     :param initiator: name of the initiator; None for all registrations of the volume
     """
     path = _kept(serial)

@@ -101,7 +101,7 @@ def backstore(name: str) -> str:
 
 
 def read(path: str) -> str | None:
-    """Return the stripped content of a file, or None if the file does not exist."""
+    """Return the stripped content of a file, or None if the file cannot be read."""
     try:
         with open(path, encoding='utf-8', errors='replace') as file:
             return file.read().strip()
@@ -110,7 +110,7 @@ def read(path: str) -> str | None:
 
 
 def names(path: str) -> list[str]:
-    """Return the sorted names in a folder, or an empty list if the folder does not exist."""
+    """Return the sorted names in a folder, or an empty list if the folder cannot be read."""
     try:
         return sorted(os.listdir(path))
     except OSError:
@@ -162,7 +162,7 @@ def leads_to(store: str, device: str) -> bool:
 
 
 def number_of(device: str) -> tuple[int, int] | None:
-    """Return the major and minor number of a block device, or None if it is no block device."""
+    """Return the major and minor number of a block device, or None for any other path."""
     try:
         status = os.stat(device)
     except OSError:
@@ -173,7 +173,7 @@ def number_of(device: str) -> tuple[int, int] | None:
 
 
 def has_attributes(path: str, attributes: Mapping[str, str]) -> bool:
-    """Return True if the attributes of a node have the given values."""
+    """Return True if the attributes of a portal group or a backstore have the given values."""
     return all(read(f'{path}/attrib/{name}') == value for name, value in attributes.items())
 
 
@@ -192,7 +192,7 @@ def is_whole(name: str, portals: list[str]) -> bool:
 
 
 def acl(name: str, initiator: str) -> Acl | None:
-    """Return the ACL of an initiator on a volume, or None if there is none."""
+    """Return the ACL of an initiator on a volume, or None if the initiator has no ACL."""
     path = acl_path(name, initiator)
     entries = names(path)
     if not entries:

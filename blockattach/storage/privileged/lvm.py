@@ -28,8 +28,8 @@ TAG = 'blockattach'
 
 _UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 NAMES = re.compile(rf'(volume|_snapshot|_unfinished|_source|deleted)-{_UUID}(-[0-9a-f]{{8}})?')
-"""Names of the logical volumes that this service creates. No others are ever changed, except by
-`adopt`."""
+"""Names of the logical volumes that this service creates. Only `adopt` changes a logical volume of
+any other name."""
 
 _LVM_NAME = re.compile(r'[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}')
 _PIECE = 1024 ** 2
@@ -53,14 +53,14 @@ class CommandFailed(Exception):
 
 
 class CommandMissing(Exception):
-    """Error of a program that is missing or cannot be run, so that nothing was changed.
+    """Error of a program that is missing or cannot be started. Nothing was changed.
 
     :ivar args: program, reason
     """
 
 
 class CommandHung(Exception):
-    """Error of a command that exceeded its timeout and was killed, so that its effect is unknown.
+    """Error of a command that exceeded its timeout and was killed. Its effect is unknown.
 
     :ivar args: command, timeout in seconds
     """
@@ -139,7 +139,7 @@ def create_thick(site: Site, name: str, size: int) -> None:
 
 @context.lvm.entrypoint
 def snapshot_thin(site: Site, origin: str, name: str) -> None:
-    """Create a thin snapshot of ``origin``, which is active from then on."""
+    """Create a thin snapshot of ``origin`` and activate the snapshot."""
     site = _checked(site, origin, name)
     _lvm(site, 'lvcreate', '--yes', '--snapshot', '--setactivationskip', 'n', *_named(name),
          f'{site.group}/{origin}')
@@ -149,8 +149,8 @@ def snapshot_thin(site: Site, origin: str, name: str) -> None:
 def snapshot_thick(site: Site, origin: str, name: str, room: int) -> None:
     """Create a thick snapshot of ``origin`` with at most ``room`` bytes of space.
 
-    The space holds data that is overwritten in the origin. LVM allocates less if less is enough
-    for all data of the origin.
+    The space keeps the original data of blocks that are overwritten in the origin. LVM allocates
+    less if less is enough for all blocks of the origin.
     """
     site = _checked(site, origin, name)
     _lvm(site, 'lvcreate', '--yes', '--snapshot', '--size', f'{int(room)}b', *_named(name),
@@ -209,7 +209,7 @@ def adopt(site: Site, name: str, new_name: str) -> None:
 
 @context.lvm.entrypoint
 def activate(site: Site, name: str) -> None:
-    """Activate a volume, even if it has the flag to be skipped on activation."""
+    """Activate a volume, even if its activation skip flag is set."""
     site = _checked(site, name)
     _lvm(site, 'lvchange', '--activate', 'y', '--ignoreactivationskip', f'{site.group}/{name}')
 
@@ -247,7 +247,7 @@ def remove(site: Site, name: str) -> None:
 
 @context.lvm.entrypoint
 def zero(site: Site, name: str, offset: int, length: int) -> None:
-    """Overwrite a part of a deleted volume with zeros, and flush it to the disk.
+    """Overwrite a part of a deleted volume with zeros, and flush the zeros to the disk.
 
     :param offset: start of the part in bytes
     :param length: length of the part in bytes
@@ -266,10 +266,12 @@ def zero(site: Site, name: str, offset: int, length: int) -> None:
 
 @context.lvm.entrypoint
 def copy(site: Site, source: str, name: str, offset: int, length: int) -> None:
-    """Copy a part of a volume to the same part of another volume, and flush it to the disk.
+    """Copy a part of a volume to the same offset of another volume, and flush it to the disk.
 
-    Only pieces that differ are written.
+    Only the pieces that differ between the two volumes are written.
 
+    :param source: name of the volume to read
+    :param name: name of the volume to write
     :param offset: start of the part in bytes
     :param length: length of the part in bytes
     """
@@ -315,9 +317,9 @@ def _flush(file: int, offset: int, length: int) -> None:
 
 
 def _paths(site: Site, *names: str) -> dict[str, str]:
-    """Return the paths of the devices of volumes of this service, by name.
+    """Return the device paths of the named volumes, by name.
 
-    :raises ValueError: if a volume does not have the tag of this service
+    :raises ValueError: if one of the volumes does not have the tag of this service
     """
     output = _reported(site, 'lvs', '-o', 'lv_name,lv_path', '--select', f'lv_tags={TAG}',
                        *(f'{site.group}/{name}' for name in names))
@@ -389,9 +391,12 @@ def _named(name: str) -> Sequence[str]:
 
 
 def _checked(site: Site, *names: str) -> Site:
-    """Return the site after checking it and the names of logical volumes of this service.
+    """Check the site and the names of logical volumes, and return the site.
 
-    :raises ValueError: if a name is not one of this service, or the configuration is not trusted
+    In the returned site, ``conf_file`` has no symbolic links.
+
+    :raises ValueError: if a name does not belong to this service, or users other than root can
+        write to ``conf_file``
     """
     # Between the processes, the site is sent as a plain tuple.
     site = Site(*site)
@@ -416,9 +421,10 @@ def _only_deleted(name: str) -> None:
 
 
 def _trusted(path: pathlib.Path) -> pathlib.Path:
-    """Return the resolved path of an lvm.conf that only root can have written.
+    """Return the path of an lvm.conf to which only root can write, without symbolic links.
 
-    :raises ValueError: if the path is not that of an lvm.conf, or others can write to it
+    :raises ValueError: if the path is not that of an lvm.conf, or users other than root can write
+        to the file
     """
     resolved = path.resolve()
     if not path.is_absolute() or resolved.name != 'lvm.conf' or not resolved.is_file():

@@ -10,8 +10,8 @@ from blockattach.storage.drivers import base
 from blockattach.storage.drivers import faults
 
 _SNAPSHOT = 'snapshot-'
-# Offset of the piece that holds the name of the source of a volume. It is near the end of the
-# first GiB and is copied with the data.
+# Offset, near the end of the first GiB, of the piece in which a clone records the name of its
+# source.
 _ORIGIN = units.GIB - disks.PIECE
 
 
@@ -39,7 +39,10 @@ class FakeStore(base.VolumeStore):
             self._sizes.clear()
 
     def contents(self, name: str) -> dict[int, bytes]:
-        """Return the written pieces of a volume by their offsets. The caller may change them."""
+        """Return the written pieces of a volume by offset.
+
+        The caller may change the dictionary, which is the content of the volume.
+        """
         with self.lock:
             return self._contents.setdefault(name, {})
 
@@ -49,7 +52,10 @@ class FakeStore(base.VolumeStore):
             return dict(self._sizes)
 
     def origins(self) -> dict[str, str]:
-        """Return the name of the source by the name of each volume created from a source."""
+        """Return the source of each clone, by the name of the clone.
+
+        The source is the name of a volume or a snapshot.
+        """
         with self.lock:
             return {name: self._contents[name][_ORIGIN].decode() for name in self._sizes
                     if _ORIGIN in self._contents.get(name, ())}
@@ -91,7 +97,7 @@ class FakeStore(base.VolumeStore):
     @faults.faulty
     def revert(self, snapshot: base.StoredSnapshot,
                copied: base.Copied = base.unlimited) -> None:
-        """Revert a volume without changing its data, see `base.Revert`."""
+        """Check that the volume and its snapshot exist, and change no data, see `base.Revert`."""
         self._existing(snapshot.volume.name)
         copied(units.gib_to_bytes(self._existing(snapshot.name)))
 
@@ -176,7 +182,7 @@ class FakeStore(base.VolumeStore):
 
 
 class _Disk:
-    """Written pieces of a volume in memory, see `disks.Disk`."""
+    """Access to the written pieces of a volume in memory, see `disks.Disk`."""
 
     def __init__(self, contents: dict[int, bytes]) -> None:
         self._contents = contents
@@ -188,13 +194,13 @@ class _Disk:
         self._contents[offset] = piece
 
     def discard(self, offset: int, length: int) -> bool:
-        """Forget the pieces that begin in a range."""
+        """Delete the pieces that begin in a range."""
         for start in [start for start in self._contents if offset <= start < offset + length]:
             del self._contents[start]
         return True
 
     def sync(self) -> None:
-        """Do nothing, because written pieces are in memory at once."""
+        """Do nothing, because pieces are never cached."""
 
     def close(self) -> None:
         """Do nothing, because nothing was opened."""

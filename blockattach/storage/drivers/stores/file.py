@@ -33,17 +33,19 @@ LOG = oslo_log.getLogger(__name__)
 
 _NO_HOLES = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NO_REFLINK = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
-# The file is locked by a running process or gone, or the file system has no locks.
+# Errors that do not prove that a hidden file is abandoned: a running process has the file locked,
+# the file is gone, or the file system has no locks.
 _NOT_PROVED = frozenset({errno.EWOULDBLOCK, errno.ENOENT, errno.ENOLCK, errno.EOPNOTSUPP,
                          errno.ENOSYS, errno.EINVAL})
 # ioctl of linux/fs.h: share the extents of another file.
 _FICLONE = 0x40049409
 _UNFINISHED = '.new'
 _HIDDEN = re.compile(r'\.(?P<name>(volume|snapshot)-[0-9a-f-]{36})\.\w+\.new')
-"""Names of unfinished and deleted files. Other hidden files belong to the operator."""
+"""Pattern of the names of unfinished and deleted files. Other hidden files are never deleted."""
 _FREED = 16 * units.MIB
-"""Bytes that are freed at once. While a file system frees a large file in one step, and discards
-its blocks on the medium, other processes that flush data to the file system have to wait."""
+"""Number of bytes that are freed at once. While a file system frees a large file in one step, and
+discards its blocks on the disk, other processes that flush data to the file system have to wait.
+"""
 _SNAPSHOT = 'snapshot-'
 
 
@@ -120,7 +122,7 @@ class FileStore(base.VolumeStore):
     def manageable(self) -> tuple[base.Manageable, ...]:
         """Return the volumes and snapshots of the directory, see `base.Manage`.
 
-        A file also counts as in use if the file system cannot tell.
+        A file is also reported as in use if the file system grants no lease on the file.
         """
         with disks.translated():
             return tuple(
@@ -135,8 +137,8 @@ class FileStore(base.VolumeStore):
     def manage_snapshot(self, name: str, snapshot: base.StoredSnapshot) -> None:
         """Take over a raw file of the directory as a snapshot, see `base.Manage`.
 
-        A file does not tell which volume it is a snapshot of. The method therefore only checks
-        that it is not larger than the volume.
+        A raw file does not record its origin. The method therefore only checks that the file is
+        not larger than the volume.
         """
         with self._opened(snapshot.volume.name) as file:
             size = os.fstat(file).st_size
@@ -209,7 +211,10 @@ class FileStore(base.VolumeStore):
 
     def _make_copy(self, source: str, name: str, copied: base.Copied,
                    size: int | None = None) -> None:
-        """Create a file with the first ``size`` bytes of another file, or with all of them."""
+        """Create the file ``name`` with the data of the file ``source``, unless it exists.
+
+        :param size: size of the new file in bytes; None for the size of the source
+        """
         if os.path.exists(self._path(name)):
             return
         with self._opened(source) as original:
@@ -219,11 +224,11 @@ class FileStore(base.VolumeStore):
                 _copy(original, file, copied, wanted)
 
     def _take_over(self, name: str, new_name: str, size: int, grows: bool = True) -> None:
-        """Rename a file that is not larger than ``size`` bytes, and extend it to that size.
+        """Rename a file, and extend the file to ``size`` bytes.
 
-        :param grows: False if the file keeps its size
-        :raises BackendRefused: if the file does not exist, is not a regular file, is too large, or
-            is in use
+        :param grows: False to keep the size of the file
+        :raises BackendRefused: if the file does not exist, is not a regular file, is larger than
+            ``size`` bytes, or is in use
         """
         path, new_path = self._path(name), self._path(new_name)
         if not os.path.lexists(path) and os.path.exists(new_path):
@@ -251,7 +256,7 @@ class FileStore(base.VolumeStore):
                 self._make_durable()
 
     def _is_used(self, name: str) -> bool:
-        """Return True if another process has the file open, or if the kernel cannot tell."""
+        """Return False only if the kernel confirms that no other process has the file open."""
         try:
             with self._opened(name) as file:
                 _take_alone(file, name)
@@ -260,7 +265,7 @@ class FileStore(base.VolumeStore):
         return False
 
     def _delete(self, name: str) -> None:
-        """Delete a file, with the unfinished files that killed processes have left of it."""
+        """Delete the file of a volume or snapshot, and all unfinished files of the same name."""
         path = self._path(name)
         if not os.path.isdir(self._folder):
             return
@@ -297,11 +302,13 @@ class FileStore(base.VolumeStore):
 
     @contextlib.contextmanager
     def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
-        """Open a new hidden file, and give it its name when the ``with`` block ends.
+        """Create a hidden file, and publish it as ``name`` when the ``with`` block ends.
 
-        If another process has created a file of that name first, the name stays with that file.
+        If another process has created a file of that name meanwhile, that file is kept and the new
+        file is deleted.
 
-        :param replace: open file that the new file replaces
+        :param replace: descriptor of the file ``name``, which the new file replaces; None if the
+            new file replaces no file
         :raises BackendRefused: if another process has the replaced file open
         """
         self._remove_earlier(name)
@@ -320,14 +327,18 @@ class FileStore(base.VolumeStore):
                     os.link(hidden, self._path(name))
         finally:
             try:
-                # The name must go before the lock, because others find the file by its name.
+                # The name is removed before the lock, because other processes find the file by
+                # its name.
                 _unlink(hidden)
             finally:
                 os.close(file)
         self._make_durable()
 
     def _hidden(self, name: str) -> tuple[int, str]:
-        """Create a hidden file that no other process deletes while this process runs."""
+        """Create a hidden file that no other process deletes while this process is running.
+
+        :returns: descriptor and path of the file
+        """
         while True:
             file, hidden = tempfile.mkstemp(_UNFINISHED, f'.{name}.', self._folder)
             # On a file system without locks, other processes cannot lock the file either and
@@ -336,14 +347,14 @@ class FileStore(base.VolumeStore):
                 fcntl.flock(file, fcntl.LOCK_EX)
             if os.fstat(file).st_nlink:
                 return file, hidden
-            # Another process has found the file unlocked between the two calls and deleted it.
+            # Another process deleted the file after it was created and before it was locked.
             os.close(file)
 
     def _remove_earlier(self, name: str) -> None:
-        """Delete the unfinished files that killed processes left of one volume or snapshot.
+        """Delete the unfinished files of a volume or snapshot that killed processes have left.
 
-        Claims exclude a concurrent attempt. An attempt that has lost its claim but does not know
-        it yet still holds its lock, so its file is kept.
+        The caller has claimed the work on the volume or snapshot. A process that has lost the
+        claim without noticing still has its unfinished file locked, so that file is kept.
         """
         for found in os.listdir(self._folder):
             if found.startswith(f'.{name}.') and found.endswith(_UNFINISHED):
@@ -427,7 +438,7 @@ def _is_large(path: str) -> bool:
 
 
 def _free(file: int) -> None:
-    """Free the space of a file that nobody needs any more, in pieces of `_FREED` bytes."""
+    """Free the space of a deleted file in pieces of `_FREED` bytes."""
     try:
         for start, length in _data(file, _FREED):
             disks.punch(file, start, length)
@@ -439,9 +450,10 @@ def _free(file: int) -> None:
 
 
 def _copy(source: int, copy: int, copied: base.Copied, size: int) -> None:
-    """Fill ``copy`` with the first ``size`` bytes of ``source``, or with zeros beyond its end.
+    """Fill the file ``copy`` with the first ``size`` bytes of the file ``source``.
 
-    Extents are shared if possible. Otherwise the data is copied without its holes.
+    If the source is smaller, the remaining bytes are zeros. Extents are shared if possible.
+    Otherwise the data is copied, and holes of the source remain holes.
     """
     try:
         fcntl.ioctl(copy, _FICLONE, source)
@@ -463,8 +475,8 @@ def _copy_data(source: int, copy: int, copied: base.Copied, size: int) -> None:
         while start < end:
             done = os.copy_file_range(source, copy, end - start, start, start)
             if not done:
-                # Some file systems of old kernels return 0 instead of an error. The copy must not
-                # pass for complete.
+                # Some file systems of old kernels return 0 instead of an error. An incomplete copy
+                # must not become a volume.
                 raise OSError(errno.EIO, 'the kernel copied no data')
             start += done
         unsettled += length

@@ -1,10 +1,10 @@
 """Target in memory for tests and trials, which can be made to fail, to wait or to lose its state.
 
-While the file ``<state_path>/hold-<backend>`` exists, grant and revoke wait, but at most for as
-many seconds as the file says. A test can thus slow down a backend of another process.
+While the file ``<state_path>/hold-<backend>`` exists, grant and revoke wait. The file contains the
+longest wait in seconds. A test can thus slow down a backend in another process.
 
-`FakeTarget.log_in` simulates an initiator, so that a test can see which initiators have access, in
-which mode, and which sessions end.
+`FakeTarget.log_in` simulates an initiator, so that a test can check which initiators have access,
+in which mode, and which sessions end.
 """
 import collections
 import dataclasses
@@ -46,13 +46,16 @@ class FakeTarget(base.ExportTarget):
         # Initiator by target name. A search through all grants would be slow with many grants.
         self._holders: dict[str, str] = {}
         self._reservations: dict[str, connection.Reservations] = {}
-        # Credential and sessions by initiator, for volumes that another service has exported to
-        # every initiator.
+        # Volumes that another service has exported to every initiator, by id: the credential, and
+        # the number of sessions by initiator.
         self._open: dict[str, tuple[connection.Credential, collections.Counter[str]]] = {}
 
     def offer_to_all(self, export: connection.Export,
                      credential: connection.Credential) -> None:
-        """Export a volume to every initiator that has a credential, as another service does."""
+        """Export a volume to every initiator that logs in with ``credential``.
+
+        Other services export volumes in this way before their attachments are imported.
+        """
         with self.lock:
             self._exports[export.volume_id] = export
             self._open[export.volume_id] = credential, collections.Counter()
@@ -68,9 +71,9 @@ class FakeTarget(base.ExportTarget):
 
     def log_in(self, volume_id: str, initiator: str,
                credential: connection.Credential) -> connection.AccessMode | None:
-        """Log in as an initiator.
+        """Open a session of an initiator with a volume.
 
-        :returns: mode of the grant, or None if the login is rejected
+        :returns: access mode of the session, or None if the login is rejected
         """
         with self.lock:
             held = self._grants.get(_pair(volume_id, initiator))
@@ -83,7 +86,7 @@ class FakeTarget(base.ExportTarget):
             return held.grant.mode
 
     def log_out(self, volume_id: str, initiator: str) -> None:
-        """End one session of an initiator."""
+        """End one session of an initiator with a volume, if it has any."""
         with self.lock:
             held = self._grants.get(_pair(volume_id, initiator))
             if held is not None and held.sessions:
@@ -178,7 +181,7 @@ class FakeTarget(base.ExportTarget):
             for volume_id in sorted(self._exports))
 
     def other_holders(self, volume_id: str, initiator: str) -> list[str]:
-        """Return the other initiators that have access to the volume."""
+        """Return the initiators other than ``initiator`` that have a grant on the volume."""
         with self.lock:
             return sorted(name for volume, name in self._grants
                           if volume == volume_id and not connection.is_same_node(name, initiator))

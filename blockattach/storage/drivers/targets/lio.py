@@ -129,7 +129,7 @@ class LioTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _errors_translated() -> Iterator[None]:
-    """Translate failures of the privileged daemon into errors of the driver contract."""
+    """Translate errors of the connection to the privileged daemon into backend errors."""
     try:
         yield
     except comm.PrivsepTimeout as exc:

@@ -110,7 +110,7 @@ class TgtTarget(base.ExportTarget):
     def export(self, export: connection.Export) -> None:
         """Check that tgtd answers.
 
-        Otherwise nothing is to be done, because a volume is exported with its first grant.
+        Nothing else is necessary, because a volume is exported with its first grant.
         """
         self._client().portals()
 
@@ -162,9 +162,9 @@ class TgtTarget(base.ExportTarget):
 
     def _converge(self, client: tgt_socket.Client, name: str, export: connection.Export,
                   grant: connection.Grant) -> None:
-        """Keep or rebuild the target of a grant, after its name or number was found in use.
+        """Update, rebuild or create the target of a grant if its name or number is in use.
 
-        If only the target number is in use, the target is created under another number.
+        If only the target number is in use, the target is created with another number.
 
         :raises BackendRefused: if the target belongs to another initiator
         """
@@ -199,8 +199,9 @@ class TgtTarget(base.ExportTarget):
 
     def _furnish(self, client: tgt_socket.Client, number: int, export: connection.Export,
                  grant: connection.Grant) -> None:
-        """Set up a new target for a grant, and set it ready last.
+        """Set up a new target for a grant. The last step sets the target ready.
 
+        :param number: number of the target
         :raises tgt_socket.Rejected: if tgtd rejects a step; the target is removed
         """
         try:
@@ -229,8 +230,8 @@ class TgtTarget(base.ExportTarget):
     def _add_account(self, client: tgt_socket.Client, credential: connection.Credential) -> None:
         """Create the CHAP account of a new target.
 
-        An account that a crash has left is replaced, because its secret is unknown. An account
-        that another target uses is never replaced, because its deletion would open that target.
+        An account that a killed process has left is replaced, because its secret is unknown. An
+        account of another target is never replaced, because its deletion would open that target.
 
         :raises tgt_socket.Rejected: if another target uses an account of that name
         """
@@ -251,7 +252,7 @@ class TgtTarget(base.ExportTarget):
             client.update_lun(target.tid, _LUN, readonly=_flag(mode))
 
     def _end(self, volume_id: str, initiator: str | None) -> None:
-        """Remove all targets of a volume, or the access of one initiator to them.
+        """Remove all targets of a volume, or the access of one initiator to the volume.
 
         :param initiator: name of the initiator; None to remove all targets
         """
@@ -278,7 +279,7 @@ class TgtTarget(base.ExportTarget):
 
     def _expel(self, client: tgt_socket.Client, target: tgt_socket.Target,
                initiator: str) -> None:
-        """End the access of one initiator to a target that others share.
+        """End the access of one initiator to a target that it shares with others.
 
         :raises BackendUncertain: if the sessions of the initiator do not close in time
         """
@@ -353,7 +354,7 @@ class TgtTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
-    """Ignore a rejection with one of the codes, as for an object that is already gone."""
+    """Ignore `tgt_socket.Rejected` with one of the codes, such as for an object that is gone."""
     try:
         yield
     except tgt_socket.Rejected as exc:
@@ -362,7 +363,7 @@ def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
 
 
 def _is_added(client: tgt_socket.Client, number: int, name: str) -> bool:
-    """Create a target, and return False if its name or its number is in use."""
+    """Create a target, or return False if its name or its number is already in use."""
     try:
         client.add_target(number, name)
     except tgt_socket.Rejected as exc:
@@ -373,7 +374,7 @@ def _is_added(client: tgt_socket.Client, number: int, name: str) -> bool:
 
 
 def _numbers(name: str) -> Iterator[int]:
-    """Yield the target numbers to try for a name.
+    """Yield the numbers to try for a new target with the given name.
 
     The numbers are hashes of the name, so that a free number is found without listing all targets.
     """
@@ -388,7 +389,11 @@ def _flag(mode: connection.AccessMode) -> str:
 
 def _differences(target: tgt_socket.Target, export: connection.Export,
                  grant: connection.Grant) -> list[str]:
-    """Return the parts of a target that differ from its grant, except the mode and name forms."""
+    """Return descriptions of the parts of a target that differ from its export and grant.
+
+    The access mode and the spelling of the initiator name are not compared. Both can be changed
+    without rebuilding the target.
+    """
     if len(target.luns) != 1:
         return ['number of logical units']
     lun = target.luns[0]
@@ -436,14 +441,14 @@ def _add_names(client: tgt_socket.Client, number: int, grant: connection.Grant) 
 
 
 def _known(target: tgt_socket.Target) -> set[str]:
-    """Return the initiators of a target that may log in or are logged in."""
+    """Return the initiators that may log in to a target or are logged in."""
     return _nodes((*_names(target), *(session.initiator for session in target.sessions)))
 
 
 def _grants(volume_id: str, target: tgt_socket.Target) -> Iterator[connection.ActualGrant]:
-    """Yield the grants of a target.
+    """Yield a grant for each initiator that may log in to a target or is logged in.
 
-    A grant of a partial or modified target is marked as not intact.
+    The grants of an incomplete or modified target are marked as not intact.
     """
     readonly = bool(target.luns) and all(lun.readonly for lun in target.luns)
     mode = connection.AccessMode.RO if readonly else connection.AccessMode.RW

@@ -1,6 +1,6 @@
 """Client of the management protocol of tgtd on its Unix socket.
 
-Unlike with tgtadm, there is no child process and no secret on a command line.
+Unlike tgtadm, the client needs no child process, and passes no secret on a command line.
 
 A request is a fixed structure followed by parameters as text. The response is a number and a text.
 The layout (`struct tgtadm_req`) and the numbers are those of tgt 1.0.x, in the byte order of the
@@ -143,13 +143,13 @@ class Client:
     def pid(self) -> int:
         """Return the id of the process that listens on the socket.
 
-        :raises Unanswered: if no process does
+        :raises Unanswered: if the client cannot connect to the socket
         """
         with self._connect() as connected:
             peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-            # A connection must not be closed without a request. A busy tgtd would take the end of
-            # file for data that is still to come (its errno is EAGAIN from another socket), and
-            # would poll for this data at full CPU usage until it ends.
+            # A connection must not be closed without a request. At the end of file, a busy tgtd
+            # may find errno EAGAIN, which another socket has set, and expect more data. It would
+            # then poll for this data at full CPU usage until tgtd ends.
             with contextlib.suppress(OSError):
                 _ask(connected, _request(_Mode.PORTAL, _Op.SHOW))
         return int(_PEER.unpack(peer)[0])
@@ -173,7 +173,7 @@ class Client:
         return True
 
     def portals(self) -> tuple[str, ...]:
-        """Return ``address:port`` of each portal."""
+        """Return the ``address:port`` of each portal on which tgtd listens."""
         text = self._call(_Mode.PORTAL, _Op.SHOW, 'show the portals')
         return tuple(re.findall(r'^Portal: (.+),\d+$', text, re.MULTILINE))
 
@@ -228,7 +228,10 @@ class Client:
                    f'initiator-name={_fit(initiator)}', tid)
 
     def unbind_initiator(self, tid: int, initiator: str) -> None:
-        """Remove an initiator name from the access list of a target. Its sessions continue."""
+        """Remove an initiator name from the access list of a target.
+
+        The sessions of the initiator continue.
+        """
         self._call(_Mode.TARGET, _Op.UNBIND, f'unbind {initiator} from target {tid}',
                    f'initiator-name={_fit(initiator)}', tid)
 
@@ -246,7 +249,7 @@ class Client:
                    f'user={_fit(username)},password={_fit(password)}')
 
     def delete_account(self, username: str) -> None:
-        """Delete a CHAP account. A target to which it was bound then requires no credential."""
+        """Delete a CHAP account. Targets to which it was bound then require no credential."""
         self._call(_Mode.ACCOUNT, _Op.DELETE, 'delete an account', f'user={_fit(username)}')
 
     def bind_account(self, tid: int, username: str) -> None:
@@ -255,14 +258,17 @@ class Client:
                    f'user={_fit(username)}', tid)
 
     def add_lun(self, tid: int, number: int, path: str) -> None:
-        """Add a file or block device to a target as a logical unit, through the page cache."""
+        """Add a file or block device to a target as a logical unit.
+
+        tgtd reads and writes the file or device through the page cache.
+        """
         self._call(_Mode.DEVICE, _Op.NEW, f'add a logical unit to target {tid}',
                    f'path={_fit(path)},bstype=rdwr', tid, lun=number)
 
     def update_lun(self, tid: int, number: int, **params: str) -> None:
         """Change attributes of a logical unit while sessions continue.
 
-        :param params: values of ``readonly``, ``thin_provisioning``, ``scsi_sn`` and others
+        :param params: new values by attribute of tgt, such as ``readonly`` or ``scsi_sn``
         """
         text = ','.join(f'{name}={_fit(value)}' for name, value in params.items())
         self._call(_Mode.DEVICE, _Op.UPDATE, f'update the logical unit of target {tid}',

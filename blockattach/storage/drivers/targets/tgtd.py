@@ -27,8 +27,8 @@ from blockattach.storage.drivers.targets import tgt_socket
 
 LOG = oslo_log.getLogger(__name__)
 
-# Value of -C. It must differ from 0, which is the tgtd of the system. The directory of the socket
-# distinguishes this tgtd from others.
+# Value of the option -C. The value 0 is that of the tgtd of the system. All tgtd processes of this
+# project have the same value, because each has a directory of its own for its socket.
 _CONTROL_PORT = '1'
 _IO_THREADS = '4'
 # Portal on which tgtd can always start. A tgtd whose portals are all in use would open one on all
@@ -47,7 +47,7 @@ _TICK = 0.02
 _SEARCH = ('/usr/local/sbin', '/usr/sbin', '/sbin')
 _FOLDER_MODE = 0o700
 _CLEARING = {'MALLOC_PERTURB_': '170'}
-"""Additional environment of tgtd. It answers some SCSI commands with buffers that it never filled.
+"""Additional environment of tgtd, which answers some SCSI commands with uninitialized buffers.
 With this variable, glibc overwrites each buffer when it is allocated and when it is freed
 (mallopt(3), M_PERTURB), so that hosts do not receive data of other hosts."""
 
@@ -108,9 +108,9 @@ class Tgtd:
         return self.client().answers()
 
     def pid(self) -> int | None:
-        """Return the process id from the pid file if that process is still running, else None.
+        """Return the process id from the pid file, or None if that process has ended.
 
-        The process need not answer.
+        The process may be running without answering requests.
         """
         words = (self._recall('pid') or '').split()
         if len(words) != 2 or not words[0].isdigit():
@@ -120,7 +120,7 @@ class Tgtd:
         return pid if _started_at(pid) == words[1] and _is_tgtd(pid) else None
 
     def sessions(self) -> int | None:
-        """Return the number of sessions, or None if tgtd does not answer.
+        """Return the number of iSCSI sessions, or None if tgtd does not answer.
 
         A host has one session for each volume that it uses.
         """
@@ -216,8 +216,8 @@ class Tgtd:
     def _close_unused(self, client: tgt_socket.Client) -> None:
         with contextlib.suppress(errors.BackendError):
             pid = client.pid()
-            # Without portals nobody can use a tgtd that has no targets. One with targets may still
-            # serve hosts.
+            # A tgtd without portals and targets is of no use. A tgtd with targets may still serve
+            # hosts.
             if not client.targets() and _is_tgtd(pid):
                 _kill(pid)
 
@@ -228,9 +228,9 @@ class Tgtd:
                        f'manually')
 
     def _refuse_mute(self) -> None:
-        """Raise ConfigurationError if a tgtd is running that has lost its socket.
+        """Raise ConfigurationError if tgtd is running but does not listen on its socket.
 
-        Such a tgtd still serves volumes, but their access can no longer be revoked.
+        Such a tgtd still serves volumes, but access to the volumes can no longer be revoked.
         """
         pid = self.pid()
         if pid is not None:
@@ -295,7 +295,7 @@ class Tgtd:
     def _alone(self) -> Iterator[None]:
         self._make_folder()
         with open(os.path.join(self._folder, 'lock'), 'w', encoding='utf-8') as file:
-            # Two processes could otherwise both find no tgtd, and each start one in this
+            # Without the lock, two processes could both find no tgtd and start two in this
             # directory.
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -307,9 +307,9 @@ class Tgtd:
 
 
 def warn_of_memory(pid: int) -> None:
-    """Log a warning if tgtd was started without the variables of `_CLEARING`.
+    """Log a warning if tgtd was started without the environment variables of `_CLEARING`.
 
-    Hosts may then receive data of other hosts.
+    Without these variables, hosts may receive data of other hosts.
     """
     try:
         with open(f'/proc/{pid}/environ', 'rb') as file:
@@ -325,9 +325,9 @@ def warn_of_memory(pid: int) -> None:
 
 
 def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:
-    """Open all portals that are not open yet, or none of them.
+    """Open the portals that are not open yet, or none of them if one cannot be opened.
 
-    :returns: False if a portal is in use
+    :returns: False if tgtd cannot open one of the portals
     """
     present = client.portals()
     opened: list[str] = []

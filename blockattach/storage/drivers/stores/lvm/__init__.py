@@ -25,9 +25,10 @@ from blockattach.storage.drivers.stores.lvm import thin
 
 
 def load(settings: backend.BackendSettings) -> store.LvmStore:
-    """Create the thin or the thick store, for the entry point ``lvm``.
+    """Create the store of the configured ``lvm_type`` (entry point ``lvm``).
 
-    The two stores are separate classes because capabilities are derived from the class.
+    The thin and the thick store are separate classes, because capabilities are derived from the
+    class.
     """
     if settings.lvm is not None and settings.lvm.lvm_type == 'thick':
         return thick.ThickStore(settings)

@@ -1,8 +1,8 @@
-"""Access to a volume group: its content, its names, its commands and the devices LVM scans.
+"""LVM commands on a volume group, names of its logical volumes, and a check of scanned devices.
 
-Error messages of LVM are translated into the errors of the driver contract. The message tells
+Error messages of LVM are translated into the errors of the driver contract. A known message shows
 whether the command had any effect, and what the operator must do. The patterns match the messages
-of LVM 2.03 under ``LC_ALL=C``. An unknown message proves nothing, so its error is uncertain.
+of LVM 2.03 under ``LC_ALL=C``. An unknown message is translated into `errors.BackendUncertain`.
 
 LVM must not scan iSCSI disks on a storage host. When the session of a scanned disk dies, every LVM
 command hangs, and LVM would also show volume groups that guests have created inside their volumes.
@@ -74,7 +74,7 @@ class LogicalVolume:
     :ivar ours: True if the logical volume has the tag of this service
     :ivar open: True if its device is open
     :ivar health: ``lv_health_status`` of LVM, empty if healthy
-    :ivar origin: name of the origin, or empty
+    :ivar origin: name of the logical volume from which a snapshot was created, or empty
     :ivar pool: name of its thin pool, or empty
     :ivar zeroes: True for a thin pool that zeroes new blocks
     :ivar data_percent: allocated part of a thin pool or volume, in percent
@@ -129,7 +129,10 @@ class VolumeGroup:
             {lv['lv_name']: _logical_volume(lv) for lv in report['lv']})
 
     def scanning_complaint(self) -> str | None:
-        """Return the change that lvm.conf needs, or None if LVM scans no disk that it must not."""
+        """Return the change of lvm.conf that prevents LVM from scanning the disks of guests.
+
+        :returns: None if no change is necessary
+        """
         scanning = self.do(lvm.scanning)
         if scanning['scan_lvs']:
             return ('LVM scans logical volumes and therefore the disks of guests; add this line '
@@ -144,7 +147,8 @@ class VolumeGroup:
     def do(self, act: Callable[..., Any], *arguments: Any, size_gb: float = 0) -> Any:
         """Call a privileged function for this group, and translate its errors.
 
-        :param size_gb: requested GiB, for the text of a BackendFull
+        :param act: function of `blockattach.storage.privileged.lvm`
+        :param size_gb: requested size in GiB, for the text of a BackendFull error
         :raises BackendFull, BackendRefused: if nothing was changed; the text says what to do
         :raises BackendUncertain: if something may have been changed
         """
@@ -186,12 +190,12 @@ def snapshot_name(snapshot: base.StoredSnapshot) -> str:
 
 
 def unfinished_name(volume: base.StoredVolume) -> str:
-    """Return the name of the new content of a volume during a clone or revert."""
+    """Return the name of the logical volume with the new content during a clone or revert."""
     return f'_unfinished-{_id(volume)}'
 
 
 def source_name(volume: base.StoredVolume) -> str:
-    """Return the name of the snapshot from which a thick volume is copied."""
+    """Return the name of the temporary snapshot from which a thick volume is copied."""
     return f'_source-{_id(volume)}'
 
 
@@ -205,14 +209,17 @@ def deleted_name(name: str) -> str:
 
 
 def replaced_by(name: str) -> str | None:
-    """Return the name of the volume that replaced a deleted one, or None for other names."""
+    """Return the name of the volume that may have replaced a logical volume during a revert.
+
+    :returns: None if ``name`` is not a name that `deleted_name` returns
+    """
     if not name.startswith(DELETED):
         return None
     return f'{VOLUME}{name.removeprefix(DELETED).rpartition("-")[0]}'
 
 
 def is_replaced(name: str, volume: base.StoredVolume) -> bool:
-    """Return True if a name belongs to a deleted or replaced logical volume of a volume."""
+    """Return True if `deleted_name` has returned ``name`` for a logical volume of ``volume``."""
     return name.startswith(f'{DELETED}{_id(volume)}-')
 
 
@@ -223,7 +230,7 @@ def _id(volume: base.StoredVolume) -> str:
 def error_of(size_gb: float, command: str, code: int, complaint: str) -> errors.BackendError:
     """Return the error of the driver contract for a failed LVM command.
 
-    :param size_gb: requested GiB, for the text of a BackendFull
+    :param size_gb: requested size in GiB, for the text of a BackendFull error
     :param code: exit status of the command
     :param complaint: error output of the command
     """
@@ -263,8 +270,8 @@ def _tags(text: str) -> frozenset[str]:
 def accepts(filters: Sequence[str], names: Iterable[str]) -> bool:
     """Return True if LVM scans a disk with the given names.
 
-    The first pattern that matches a name decides for this name. The disk is accepted if any of its
-    names is accepted, or if none of them is rejected.
+    The first pattern that matches a name accepts or rejects this name. The disk is scanned if any
+    of its names is accepted, or if none of them is rejected.
 
     :param filters: patterns of ``global_filter``
     """
@@ -281,9 +288,9 @@ def _decision(filters: Sequence[str], name: str) -> str | None:
 
 
 def _line(volume_group: str, physical_volumes: Iterable[Mapping[str, str]]) -> str:
-    """Return a line for lvm.conf that restricts LVM to its present disks.
+    """Return a ``global_filter`` for lvm.conf that restricts LVM to the present physical volumes.
 
-    Physical volumes of other volume groups are left out if they are iSCSI disks.
+    iSCSI disks in other volume groups are excluded.
     """
     kept = sorted(row['pv_name'] for row in physical_volumes
                   if row['pv_name'].startswith('/dev/')

@@ -126,7 +126,7 @@ class LvmStore(base.VolumeStore):
 
     @abc.abstractmethod
     def _make_room(self, content: group.Content, size: int) -> None:
-        """Check that ``size`` more bytes may be allocated.
+        """Check that ``size`` additional bytes can be allocated in the pool.
 
         :raises BackendFull: if the pool has too little space
         """
@@ -150,7 +150,7 @@ class LvmStore(base.VolumeStore):
         """Delete a logical volume that is not in use and has no snapshots."""
 
     def _clean(self, content: group.Content, volume: base.StoredVolume) -> None:
-        """Delete the logical volumes that an interrupted clone or revert has left."""
+        """Delete the logical volumes that an interrupted clone or revert of a volume has left."""
         for name in (group.source_name(volume), group.unfinished_name(volume)):
             self._remove(content, name)
 
@@ -161,7 +161,7 @@ class LvmStore(base.VolumeStore):
         """
 
     def _unfit(self, content: group.Content) -> str | None:
-        """Return why the volume group is unusable, and what the operator must change.
+        """Return the reason why the volume group is unusable, with advice for the operator.
 
         :returns: None if the volume group is usable
         """
@@ -182,7 +182,7 @@ class LvmStore(base.VolumeStore):
 
     @abc.abstractmethod
     def _is_snapshot(self, lv: group.LogicalVolume) -> bool:
-        """Return True if a logical volume is a snapshot, as far as LVM can tell."""
+        """Return True if LVM reports a logical volume as a snapshot, or its name is of one."""
 
     # ---- Methods shared by thin and thick volumes ----
 
@@ -192,9 +192,10 @@ class LvmStore(base.VolumeStore):
                 and not lv.name.startswith(group.PASSING))
 
     def _foreign(self, content: group.Content, name: str) -> group.LogicalVolume:
-        """Return a logical volume that is to be taken over.
+        """Return the logical volume ``name``, which a manage request takes over.
 
-        :raises BackendRefused: if it does not exist, is of another type, or is in use
+        :raises BackendRefused: if the logical volume does not exist, is not of the type of the
+            backend, or is in use
         """
         lv = content.volumes.get(name)
         if lv is None or not self._is_manageable(lv):
@@ -207,7 +208,8 @@ class LvmStore(base.VolumeStore):
     def _existing(self, content: group.Content, name: str) -> group.LogicalVolume:
         """Return an existing logical volume of this backend.
 
-        :raises BackendRefused: if it does not exist or does not belong to the backend
+        :raises BackendRefused: if the logical volume does not exist or does not belong to the
+            backend
         """
         lv = self._find(content, name)
         if lv is None:
@@ -217,8 +219,8 @@ class LvmStore(base.VolumeStore):
     def _find(self, content: group.Content, name: str) -> group.LogicalVolume | None:
         """Return a logical volume of this backend, or None if no logical volume has the name.
 
-        :raises BackendRefused: if the name belongs to a logical volume without the tag of this
-            service, or in another thin pool
+        :raises BackendRefused: if a logical volume has the name, but not the tag of this service,
+            or is in another thin pool
         """
         lv = content.volumes.get(name)
         if lv is not None and not lv.ours:
@@ -232,9 +234,10 @@ class LvmStore(base.VolumeStore):
         return lv
 
     def _remove(self, content: group.Content, name: str) -> None:
-        """Delete a logical volume if it exists.
+        """Delete the logical volume ``name`` if it exists.
 
-        :raises BackendRefused: if it is in use or has snapshots that forbid it
+        :raises BackendRefused: if the logical volume is in use, or has snapshots that prevent its
+            deletion
         """
         lv = self._find(content, name)
         if lv is not None:
@@ -255,9 +258,10 @@ class LvmStore(base.VolumeStore):
 
     @contextlib.contextmanager
     def _begun(self, name: str) -> Iterator[None]:
-        """Convert BackendRefused to BackendUncertain once the volume has been changed.
+        """Convert BackendRefused errors of the ``with`` block to BackendUncertain.
 
-        A refusal then no longer proves that nothing happened.
+        Before the block, the logical volume ``name`` has been changed. A refusal in the block
+        therefore does not prove that nothing happened.
         """
         try:
             yield
@@ -266,19 +270,22 @@ class LvmStore(base.VolumeStore):
                 reason=f'{self._group.name}/{name} was left incomplete: {exc}') from exc
 
     def _size_of_copy(self, size: int, volume: base.StoredVolume) -> int:
-        """Return the size in bytes of a copy of a volume of ``size`` bytes.
+        """Return the size in bytes of ``volume`` as a copy of a source of ``size`` bytes.
 
-        The source may have been extended since the copy was accepted.
+        A source that LVM has rounded up is copied in full. A source that has been extended since
+        the copy was accepted is larger by at least one GiB, and only its beginning is copied.
         """
         wanted = units.gib_to_bytes(volume.size_gb)
         return wanted if _is_larger(size, wanted) else max(wanted, size)
 
     def _report(self, content: group.Content, thin: bool, total: float, free: float,
                 provisioned: int, trouble: str | None) -> tuple[base.PoolReport, ...]:
-        """Return the report of the only pool.
+        """Return the report of the only pool of the store.
 
-        :param total: capacity in bytes, like ``free`` and ``provisioned``
-        :param trouble: reason why the pool accepts no volumes; None if it does
+        :param total: capacity of the pool in bytes
+        :param free: free capacity in bytes
+        :param provisioned: total size of the volumes and snapshots in bytes
+        :param trouble: reason why the pool accepts no new volumes; None if it accepts volumes
         """
         volumes = sum(
             lv.ours and lv.pool == self._pool_name and name.startswith(group.VOLUME)

@@ -34,18 +34,18 @@ class ThickStore(store.LvmStore):
 
     Also implements `base.Clone`, `CloneSnapshot`, `Revert` and `Wipe`.
 
-    A snapshot has space of its own for the data that is overwritten in its volume. This space is
-    as large as the volume, so that the snapshot never overflows. A volume with snapshots can
-    neither be deleted nor extended. The data that a snapshot has kept belongs to a tenant, so a
+    A snapshot has space of its own for the original data of blocks that are overwritten in its
+    volume. This space is as large as the volume, so that the snapshot never overflows. A volume
+    with snapshots can neither be deleted nor extended. A snapshot contains data of a tenant, so a
     deleted snapshot is wiped like a volume.
     """
 
     def __init__(self, settings: backend.BackendSettings) -> None:
         super().__init__(settings)
-        # Number of coming calls of `wipe` that do nothing.
+        # Number of the next calls of `wipe` that do nothing.
         self._rest = 0
-        # Bytes at the end of a volume that are wiped but not cut off yet, by name. After a restart
-        # these are wiped again.
+        # Number of bytes at the end of a deleted volume that are wiped but not cut off yet, by the
+        # name of the volume. After a restart, these bytes are wiped again.
         self._wiped: dict[str, int] = {}
 
     def clone(self, source: base.StoredVolume, volume: base.StoredVolume,
@@ -70,10 +70,10 @@ class ThickStore(store.LvmStore):
 
     def revert(self, snapshot: base.StoredSnapshot,
                copied: base.Copied = base.unlimited) -> None:
-        """Revert a volume by copying back the data that differs, see `base.Revert`.
+        """Revert a volume by copying the data that differs from its snapshot, see `base.Revert`.
 
-        A repeated call continues where an interrupted one ended. A merge by LVM is not used,
-        because it would remove the snapshot and free its space without wiping it.
+        A repeated call does not copy again the data that an interrupted call has copied. A merge
+        by LVM is not used, because it would remove the snapshot and free its space without a wipe.
         """
         content = self._group.content()
         lv = self._existing(content, group.snapshot_name(snapshot))
@@ -126,7 +126,7 @@ class ThickStore(store.LvmStore):
 
     def _origin(self, content: group.Content,
                 snapshot: group.LogicalVolume) -> group.LogicalVolume:
-        """Return the volume of a snapshot. Its size is also that of the data of the snapshot.
+        """Return the origin of a snapshot. The size of the origin is also that of the snapshot.
 
         :raises BackendRefused: if the snapshot was separated from its volume by an interrupted
             deletion

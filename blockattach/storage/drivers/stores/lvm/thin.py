@@ -31,10 +31,10 @@ class ThinStore(store.LvmStore):
     def check(self) -> None:
         """Check the store, and delete the volumes that interrupted reverts have replaced.
 
-        Unfinished volumes are kept until the operation is repeated or the volume is deleted. LVM
-        does not show whether a running process works on them, and an unfinished volume may be all
-        that a revert can resume from. Each volume has at most one unfinished volume, which counts
-        as provisioned capacity of the pool.
+        An unfinished volume is kept until its clone or revert is repeated, or its volume is
+        deleted. LVM does not show whether a running process works on an unfinished volume, and an
+        interrupted revert may need it to continue. Each volume has at most one unfinished volume,
+        which counts as provisioned capacity of the pool.
         """
         super().check()
         # Another process of the cluster may be deleting the same volumes.
@@ -172,7 +172,7 @@ class ThinStore(store.LvmStore):
             self._group.do(lvm.rename, unfinished, volume.name)
 
     def _copy(self, origin: group.LogicalVolume, name: str, size: int) -> None:
-        """Create a volume of ``size`` bytes that begins with the data of ``origin``."""
+        """Create the volume ``name`` of ``size`` bytes as a thin snapshot of ``origin``."""
         self._group.do(lvm.snapshot_thin, origin.name, name, size_gb=size / units.GIB)
         if size != origin.size:
             resize = lvm.extend if size > origin.size else lvm.cut
@@ -183,9 +183,9 @@ class ThinStore(store.LvmStore):
                 raise
 
     def _hide(self, volume: base.StoredVolume) -> None:
-        """Rename a volume so that its unfinished replacement can take its name.
+        """Deactivate and rename a volume, so that its replacement can get its name.
 
-        :raises BackendRefused: if the volume is in use; the replacement is deleted
+        :raises BackendRefused: if the volume is in use; the unfinished replacement is deleted
         """
         try:
             self._group.do(lvm.deactivate, volume.name)
@@ -208,7 +208,7 @@ class ThinStore(store.LvmStore):
                    if lv.pool == self._pool_name)
 
     def _fullness(self, pool: group.LogicalVolume) -> str | None:
-        """Return why the thin pool accepts no new volumes, or None if it does."""
+        """Return the reason why the thin pool accepts no new volumes, or None if it does."""
         name = f'{self._group.name}/{pool.name}'
         if pool.data_percent >= self._lvm.full_percent or pool.health == 'out_of_data':
             return (f'data of thin pool {name} is {pool.data_percent:.1f}% full; extend the pool: '
