@@ -6,9 +6,8 @@ the message bus. A driver keeps no state in memory that it cannot read back from
 because its process may be restarted at any moment.
 
 Every method may be repeated. A second call with the same arguments completes an interrupted first
-call, or changes nothing, and returns the same result. The core is the code that calls the drivers.
-Before a call, it writes the planned change to the database as an intent. It reacts to the class of
-an error:
+call, or changes nothing, and returns the same result. Before a call, the caller writes the planned
+change to the database as an *intent*. The caller reacts to the class of an error:
 
 ==========================  ==============================  =====================================
 condition                   raise                           reaction of the caller
@@ -72,9 +71,8 @@ class StoredSnapshot:
 Copied = Callable[[int], None]
 """Callback that a store calls after each chunk that it copies itself.
 
-The argument is the length of the chunk in bytes. The callback may wait to enforce a rate limit. It
-may raise an exception to end the copy. The next call of the same store method then continues the
-copy or starts it again.
+The argument is the length of the chunk in bytes. The callback may wait to enforce a rate limit, or
+raise an exception to end the copy. A repeated call of the method resumes or restarts the copy.
 """
 COPIED_AT_ONCE = 16 * units.MIB
 """Length of a chunk in bytes. A store for which each chunk has a fixed cost may copy as many bytes
@@ -118,8 +116,7 @@ def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float
     :param provisioned_gb: total size of the volumes and snapshots in the pool, in GiB
     :param volumes: number of volumes in the pool
     :param location: value of the key ``location_info``
-    :param thin: True if space is allocated when a volume is written, False if all space of a
-        volume is allocated when the volume is created
+    :param thin: True if writes allocate space, False if the creation of a volume allocates all
     """
     return (PoolReport(settings.pool_name, {
         'pool_name': settings.pool_name,
@@ -175,11 +172,9 @@ class VolumeStore(abc.ABC):
 
         Called when the process starts, before any other method. Other processes of a cluster may
         use the same pool, so only data that certainly no process uses is deleted. Other unfinished
-        data is deleted or reused when the method that created it is repeated. It is also deleted
-        with its volume or snapshot.
+        data is deleted or reused by a repetition of its method, or deleted with its volume.
 
-        :raises ConfigurationError: if the store is unusable; the text says what the operator must
-            change
+        :raises ConfigurationError: if the store is unusable; the text says what must be changed
         """
 
     @abc.abstractmethod
@@ -208,8 +203,7 @@ class VolumeStore(abc.ABC):
 
         :param size_gb: new size in GiB
         :raises BackendFull: if the pool has too little space; the volume keeps its size
-        :raises BackendRefused: if the volume does not exist, is already larger than ``size_gb``,
-            or has snapshots that prevent the extension
+        :raises BackendRefused: if the volume is absent or larger, or its snapshots prevent this
         """
 
     @abc.abstractmethod
@@ -243,8 +237,7 @@ class ExportTarget(abc.ABC):
     def check(self) -> None:  # noqa: B027, a driver may have nothing to check
         """Check that the target is usable now.
 
-        :raises ConfigurationError: if the target is unusable; the text says what the operator must
-            change
+        :raises ConfigurationError: if the target is unusable; the text says what must be changed
         """
 
     @abc.abstractmethod
@@ -358,8 +351,7 @@ class LiveResize(Protocol):
     def resize(self, export: connection.Export) -> None:
         """Make the new device size visible to connected hosts. I/O continues.
 
-        A host sees the new size when it next queries the size. Succeeds if the volume is not
-        exported.
+        Hosts see the new size at their next query. Succeeds if the volume is not exported.
         """
 
 
@@ -433,9 +425,8 @@ class CloneSnapshot(Protocol):
                        copied: Copied = unlimited) -> None:
         """Create ``volume`` with the data of the snapshot. Any space beyond this data is zero.
 
-        If the snapshot is larger than ``volume``, only the beginning of the snapshot is cloned.
-        The snapshotted volume may have been extended after the snapshot was requested. An existing
-        ``volume`` is left as it is.
+        If the snapshotted volume was extended after the request, the snapshot may be larger, and
+        only its beginning is cloned. An existing ``volume`` is left as it is.
 
         :raises BackendFull: if the pool has too little space; nothing is left behind
         :raises BackendRefused: if the snapshot does not exist
@@ -453,8 +444,7 @@ class Revert(Protocol):
         snapshot remains. The core repeats an interrupted call until it succeeds.
 
         :raises BackendFull: if the pool has too little space; the volume is unchanged
-        :raises BackendRefused: if the volume or the snapshot does not exist, or the volume is in
-            use
+        :raises BackendRefused: if the volume or snapshot does not exist, or the volume is in use
         """
 
 
@@ -469,8 +459,7 @@ class Manage(Protocol):
         """Take over the stored volume ``name`` as ``volume``.
 
         The stored volume is renamed to ``volume.name`` and extended to ``volume.size_gb`` GiB. Its
-        data is kept. If possible, the store ensures that the added part reads as zeros. A repeated
-        call changes nothing.
+        data is kept. The added part reads as zeros if the store can ensure it.
 
         :param name: current name of the stored volume in the pool
         :raises BackendFull: if the pool has too little space; the stored volume keeps its name

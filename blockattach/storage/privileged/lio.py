@@ -45,12 +45,7 @@ _FAILURES = (OSError, utils.RTSLibError)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Export:
-    """Volume that is to be exported.
-
-    :ivar name: name of the target
-    :ivar device: path of the block device
-    :ivar portals: portals in the form of LIO, such as ``[::1]:3260``
-    """
+    """Volume to be exported, with the name of its target, and portals such as ``[::1]:3260``."""
 
     name: str
     device: str
@@ -61,10 +56,7 @@ class Export:
 class Grant:
     """Access of an initiator to a volume.
 
-    :ivar account: CHAP user name of the initiator
-    :ivar password: CHAP password of the initiator
     :ivar mutual_account: CHAP user name of the target, or empty without mutual CHAP
-    :ivar mutual_password: CHAP password of the target, or empty without mutual CHAP
     """
 
     initiator: str
@@ -178,9 +170,8 @@ def unexport(name: str) -> None:
 def exports(prefix: str, portals: list[str], mutual_account: str) -> list[dict[str, Any]]:
     """Return all exported volumes whose target names begin with ``prefix``, with their grants.
 
-    :param portals: portals of the backend; a grant is not intact if its target has other portals
-    :param mutual_account: CHAP user name of the target, or empty; a grant is not intact if its ACL
-        has another
+    :param portals: portals that an intact export must have
+    :param mutual_account: CHAP user name of the target that an intact ACL must have, or empty
     """
     _need_lio(errors.BackendUncertain)
     names = lio_tree.volumes(re.compile(rf'{re.escape(prefix)}volume-{lio_tree.UUID}'))
@@ -335,10 +326,7 @@ def _make_backstore(path: str, volume: Export) -> None:
 
 
 def _remove_backstore(path: str) -> None:
-    """Delete a backstore.
-
-    :raises OSError: if a logical unit still uses the backstore
-    """
+    """Delete a backstore. LIO rejects the deletion while a logical unit uses the backstore."""
     os.rmdir(path)
     # The host bus adapter may also have a backstore of another volume.
     with contextlib.suppress(OSError):
@@ -442,8 +430,7 @@ def _store_of(name: str) -> str:
 def _checked(name: str) -> str:
     """Return ``name`` if it is the name of a target of this service.
 
-    :raises BackendRefused: for any other name, because privileged code must not change the targets
-        of other programs
+    :raises BackendRefused: for any other target, which privileged code must not change
     """
     if not _OURS.fullmatch(name):
         raise errors.BackendRefused(reason=f'{name!r} is not the name of a target of the service')

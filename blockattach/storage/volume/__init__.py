@@ -1,1 +1,1 @@
-"""Volume manager of a backend: creates volumes, connects hosts, and reconciles the target."""
+"""Volume manager of a backend, which creates volumes, connects hosts and reconciles the target."""

@@ -1,6 +1,6 @@
-"""Access of the volume manager to a backend, in terms of database records.
+"""Access of the volume manager to the store and the target of a backend.
 
-The records are translated to and from the values of the driver contract.
+The methods take database records, and translate them to the values of the driver contract.
 """
 import abc
 import contextlib
@@ -26,22 +26,22 @@ from blockattach.storage.drivers import loading
 
 LOG = oslo_log.getLogger(__name__)
 
-# Logical block size that consumers assume unless another one is given.
+# Logical block size in bytes that consumers assume if a connection contains none.
 _USUAL_BLOCK = 512
 
 
 class KeptBackend:
-    """Backend as served by the volume manager, with its store and its target.
+    """Backend that a volume manager serves.
 
-    :ivar store: store driver whose calls are recorded by the telemetry
-    :ivar target: target driver whose calls are recorded by the telemetry
+    :ivar store: store driver, in a wrapper that records its calls in the telemetry
+    :ivar target: target driver, in a wrapper that records its calls in the telemetry
     """
 
     def __init__(self, backend: loading.Backend,
                  telemetry: acts.Telemetry | None = None) -> None:
         """Wrap the drivers of a backend.
 
-        :param telemetry: records each call of a driver
+        :param telemetry: telemetry that records each call of a driver; None for a new one
         """
         self.name = backend.name
         self.telemetry = telemetry or acts.Telemetry()
@@ -80,13 +80,13 @@ class KeptBackend:
 
     @property
     def resizes_live(self) -> bool:
-        """True if hosts see a new size without attaching the volume again."""
+        """True if connected hosts can see the new size of an extended volume."""
         return self._resizing is not None
 
     def resize(self, volume: records.Volume) -> None:
-        """Make the new size of a volume visible to connected hosts, if the target can.
+        """Make the new size of a volume visible to connected hosts, if the target supports that.
 
-        Later exports of the volume have the new size in any case.
+        Hosts that connect later see the new size in any case.
 
         :raises BackendUncertain: if hosts may not see the new size yet
         """
@@ -130,7 +130,7 @@ class KeptBackend:
         """Open the data of a volume.
 
         :raises BackendRefused: if the volume does not exist
-        :raises OSError: if its device cannot be opened
+        :raises OSError: if the device of the volume cannot be opened
         """
         if isinstance(self.store, base.Disks):
             return self.store.disk(_stored(volume), writes)
@@ -138,7 +138,7 @@ class KeptBackend:
                             writes)
 
     def disk_errors(self, volume: records.Volume) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that translates errors of the disk into backend errors."""
+        """Return a context manager that translates an OSError of `disk` into a backend error."""
         return disks.translated(volume.size_gb)
 
     def delete(self, volume: records.Volume) -> None:
@@ -185,14 +185,14 @@ class KeptBackend:
                 if item.is_snapshot == (noun == 'snapshot')]
 
     def manage(self, name: str, volume: records.Volume) -> None:
-        """Take over a stored volume by its name; errors as in `base.Manage.manage`."""
+        """Take over the stored volume ``name``; errors as in `base.Manage.manage`."""
         self._managing().manage(name, _stored(volume))
         LOG.info('Volume managed on backend%s', log.fields(
             volume_id=volume.id, pool=volume.pool))
 
     def manage_snapshot(self, name: str, snapshot: snapshots.Snapshot,
                         volume: records.Volume) -> None:
-        """Take over a stored snapshot by its name; errors as in `base.Manage.manage_snapshot`.
+        """Take over the stored snapshot ``name``; errors as in `base.Manage.manage_snapshot`.
 
         :param volume: volume of the snapshot
         """
@@ -206,16 +206,16 @@ class KeptBackend:
         return self.store
 
     def export_of(self, volume: records.Volume | records.Exported) -> connection.Export:
-        """Return the export of a volume for the target; errors as in `base.VolumeStore.device`."""
+        """Return the description of a volume's export; errors as in `base.VolumeStore.device`."""
         stored = _stored(volume)
         return connection.Export(volume.id, stored.name, self.store.device(stored),
                                  volume.size_gb)
 
     def for_consumer(self, target_connection: connection.Connection, export: connection.Export,
                      volume: records.Volume | records.Exported) -> connection.Connection:
-        """Complete the connection that the target reported with values for the consumer.
+        """Return a connection with discard support, block sizes and QoS limits for the consumer.
 
-        These are discard support, the block sizes and the QoS limits.
+        :param target_connection: connection that the target returned, without these values
         """
         sizes = None
         discard = (self._tells_discard and self._unmapping is not None
@@ -228,7 +228,7 @@ class KeptBackend:
                                    limits=volume.limits)
 
     def actual_export(self, volume_id: str) -> base.ActualExport | None:
-        """Return the export of a volume as reported by the target, or None if there is none."""
+        """Return the export that the target reports for a volume, or None if it reports none."""
         return next((export for export in self.target.exports() if export.volume_id == volume_id),
                     None)
 
@@ -248,7 +248,7 @@ def is_one_disk(source: KeptBackend, volume: records.Volume, destination: KeptBa
                 copy: records.Volume) -> bool:
     """Return True if a volume and its copy on another backend are the same file or device.
 
-    This happens if both backends use the same volume group, for example.
+    For example, both backends may use the same volume group.
     """
     try:
         paths = source.store.device(_stored(volume)), destination.store.device(_stored(copy))
@@ -273,7 +273,7 @@ def _stored_snapshot(snapshot: snapshots.Snapshot, volume: records.Volume) -> ba
 
 def _watched(contract: type[abc.ABC], driver: object, telemetry: acts.Telemetry, backend: str,
              part: str) -> Any:
-    """Return a driver with the same capabilities whose calls are recorded by the telemetry."""
+    """Wrap a driver, so that the telemetry records its calls. Its capabilities stay the same."""
     public = {name for name in vars(contract) if not name.startswith('_')}
     verbs = {name for name in public if callable(vars(contract)[name])}
     facts = {name: getattr(driver, name) for name in public - verbs}

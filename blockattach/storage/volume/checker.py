@@ -41,8 +41,8 @@ class Checker:
     def facts(self) -> observed.Facts:
         """Return the current state of the targets and of the database.
 
-        The targets are queried first. The intent of a grant is written to its row before the grant
-        is made, so the rows that are read afterwards include it.
+        The targets are queried first. The intent of a grant is written to a row before the grant
+        is made. The rows, which are read last, thus contain the intents of all reported grants.
 
         :raises BackendError: if a target does not answer
         """
@@ -52,8 +52,8 @@ class Checker:
     def violations(self, settled: bool = True) -> list[observed.Violation]:
         """Return the violations of invariants at this moment; errors as in `facts`.
 
-        :param settled: True if no work is in progress; False to leave out invariants that may be
-            violated for a moment while work is in progress
+        :param settled: True if no work is in progress; False to ignore the invariants that running
+            work may violate for a moment
         """
         return invariants.check(self.facts(), settled)
 

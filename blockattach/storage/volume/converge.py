@@ -1,10 +1,10 @@
 """Convergence of the target to the attachments of a pair, which is a volume and an initiator.
 
 `Converger.converge` is the only caller of ``ExportTarget.grant`` and ``ExportTarget.revoke``. It
-holds the lease of the pair while it reads the desired state of all live rows, checks that the
-intent is still valid, grants or revokes access, and records the result. The result is recorded in
-the row, with its notification and the message to the user. The convergence may be repeated at any
-time.
+holds the lease of the pair, reads the desired state from the attachments, and checks that the
+intent is still valid. It then grants or revokes access, and records the result in the attachment.
+It also sends the notification and creates the message to the user. A convergence may be repeated
+at any time.
 """
 import contextlib
 import dataclasses
@@ -35,8 +35,10 @@ _State = attachment_lifecycle.State
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Intent:
-    """Intent recorded in an attachment row, as read in ``state`` and ``generation``.
+    """Planned connection or disconnection of an attachment.
 
+    :ivar generation: generation of the attachment when the intent was read from its row
+    :ivar state: state of the attachment when the intent was read, connecting or disconnecting
     :ivar awaited: True if the caller waits for the result; see `attachment_lifecycle.refusal`
     """
 
@@ -77,13 +79,14 @@ class Converger:
         If the lease expires meanwhile, the pair is enqueued to be converged again.
 
         :param lease: lease of the pair
-        :param intent: intent of the row that requires the convergence; None for a repair
-        :param ends: True if the convergence fulfils the intent, which is then recorded
-        :returns: the row before and after, or None if nothing was recorded
+        :param intent: intent of the attachment that requires the convergence; None for a repair
+        :param ends: True to record the result in the attachment; False if another pair of the
+            attachment must be converged first
+        :returns: the attachment before and after the record, or None if nothing was recorded
         :raises BackendRefused: if the backend refused without an effect; the intent is given up
         :raises BackendUncertain: if the result is unknown, also after any unexpected error
-        :raises StaleGeneration: if the row has changed, or belongs to another pair now
-        :raises AttachmentNotFound: if the row was deleted during the call of the backend
+        :raises StaleGeneration: if the attachment has changed, or belongs to another pair now
+        :raises AttachmentNotFound: if the attachment was deleted during the call of the backend
         """
         try:
             state = self._desired(lease)
@@ -99,7 +102,8 @@ class Converger:
                     self._give_up(lease, intent, row, exc)
                 raise
             except (errors.StaleGeneration, errors.AttachmentNotFound):
-                # The call of the backend may have undone what others have begun meanwhile.
+                # The call may have undone a grant or a revocation that another process has made
+                # meanwhile.
                 self._once_more(lease)
                 raise
             return None
@@ -112,7 +116,7 @@ class Converger:
     def enqueue(self, volume_id: str, initiator: str) -> None:
         """Converge a pair soon, in another thread and under another lease.
 
-        Does nothing while the process ends.
+        Does nothing while the process is stopping.
         """
         # A pool that is shut down raises RuntimeError. The next process that serves the backend
         # compares rows and target at its start.
@@ -131,12 +135,12 @@ class Converger:
     def move(self, caller: context.RequestContext, row: records.Attachment,
              event: attachment_lifecycle.Event, facts: attachments.Facts,
              held: lease.Lease | None = None) -> attachments.Moved:
-        """Apply an event to a row, and send the notification.
+        """Apply an event to an attachment, and send the notification of the new state.
 
-        :param row: attachment as read just before
+        :param row: attachment as last read from the database
         :param held: lease under which the backend was called; released in the same transaction
-        :raises StaleGeneration: if the row has changed
-        :raises AttachmentNotFound: if the row was deleted
+        :raises StaleGeneration: if the attachment has changed since ``row`` was read
+        :raises AttachmentNotFound: if the attachment was deleted
         :raises BackendUncertain: if the lease was lost meanwhile
         """
         moved = attachments.move(self.database, row.volume_id, row.id, event, facts,
@@ -148,10 +152,12 @@ class Converger:
     def done(self, intent: Intent, row: records.Attachment,
              connection: Mapping[str, Any] | None = None,
              held: lease.Lease | None = None) -> attachments.Moved:
-        """Record in the row that the backend has granted or revoked access.
+        """Record in an attachment that the backend has granted or revoked access.
+
+        The errors are those of `move`.
 
         :param connection: connection of a grant, which is stored; None after a revocation
-        :param held: see `move`, also for the errors
+        :param held: see `move`
         """
         if row.state is _State.DISCONNECTING:
             failpoints.point('volume.attachments.after_revoke')
@@ -166,7 +172,7 @@ class Converger:
     def _desired(self, lease: lease.Lease, also: str | None = None) -> lease.DesiredState:
         """Return the desired state of a pair.
 
-        :param also: id of a row that counts as granted, whatever its state
+        :param also: id of an attachment that needs a grant, whatever its state
         :raises BackendUncertain: if the database cannot be read
         """
         with _uncertain(lease):
@@ -174,14 +180,14 @@ class Converger:
 
     def _row_of(self, lease: lease.Lease, intent: Intent,
                 state: lease.DesiredState) -> records.Attachment:
-        """Return the row of an intent from the rows of its pair.
+        """Return the attachment of an intent from the attachments of its pair.
 
-        :raises StaleGeneration: if the row has changed since, so that the intent is void
+        :raises StaleGeneration: if the attachment has changed since the intent was read
         """
         row = next((row for row in state.rows if row.id == intent.attachment_id), None)
         if row is None and intent.state is _State.CONNECTING:
             # The attachment has another connector now. An earlier call may have granted access to
-            # the initiator of the former one.
+            # the initiator of the former connector.
             self._once_more(lease)
         if row is None or row.generation != intent.generation or row.state is not intent.state:
             raise stale(intent)
@@ -190,7 +196,7 @@ class Converger:
     def _act(self, lease: lease.Lease, state: lease.DesiredState) -> dict[str, Any] | None:
         """Grant or revoke the access of a pair at the target.
 
-        :returns: connection of a grant, in the form in which it is stored; None after a revocation
+        :returns: connection of a grant, as a dictionary to be stored; None after a revocation
         """
         telemetry = self.backend.telemetry
         with _uncertain(lease):
@@ -228,14 +234,14 @@ class Converger:
 
     def _give_up(self, lease: lease.Lease, intent: Intent, row: records.Attachment,
                  refusal: errors.BackendRefused) -> None:
-        """Record a refusal, and restore the desired state that holds without the intent.
+        """Record that the backend refused, and converge the pair to its state without the intent.
 
-        Other processes may have acted on the intent meanwhile, and their effect is undone.
+        Another process may have acted on the intent meanwhile. Its grant or revocation is undone.
 
         :raises BackendUncertain: if access of the host could not be restored
         """
-        # If the row is to return to a state with a grant, the grant must exist first, because
-        # consumers rely on the row and others may have revoked the access meanwhile.
+        # If the attachment returns to a state with a grant, the grant must exist first. Consumers
+        # rely on the state, and another process may have revoked the access meanwhile.
         if _stays(intent, row) and not self._once_more(lease, row.id):
             raise errors.BackendUncertain(
                 reason=f'{refusal}; access of the host could not be restored') from refusal
@@ -244,7 +250,10 @@ class Converger:
 
     def _record_refusal(self, intent: Intent, row: records.Attachment,
                         refusal: errors.BackendRefused) -> None:
-        """Record a refusal in the row and as a message to the user, unless the row has changed."""
+        """Record that the backend refused, in the attachment and in a message to the user.
+
+        Nothing is recorded if the attachment has changed.
+        """
         LOG.warning('Failed to connect or disconnect attachment, backend refused%s', log.fields(
             attachment_id=row.id, volume_id=row.volume_id, initiator=row.initiator,
             generation=row.generation))
@@ -259,7 +268,7 @@ class Converger:
                         attachment_lifecycle.FAILURES[row.state], row.volume_id, str(refusal))
 
     def _once_more(self, lease: lease.Lease, also: str | None = None) -> bool:
-        """Converge a pair, and return True on success.
+        """Converge a pair again under a lease that is held, and return True on success.
 
         A failed pair is retried by the next repair pass.
         """
@@ -274,14 +283,14 @@ class Converger:
 
 
 def _stays(intent: Intent, row: records.Attachment) -> bool:
-    """Return True if a row whose disconnection is refused returns to a state with a grant."""
+    """Return True if a refused disconnection returns the attachment to a state with a grant."""
     return row.state is _State.DISCONNECTING and attachment_lifecycle.next_state(
         row.state, _refusal(intent, row), row.previous_state) in attachment_lifecycle.GRANTED
 
 
 def _refusal(intent: Intent, row: records.Attachment) -> attachment_lifecycle.Event:
-    # Lists do not show a legacy reservation, so no client would see that it has failed. Its row
-    # returns to the former state instead.
+    # Lists do not show a legacy reservation, so no client would see that it has failed. It returns
+    # to the former state instead.
     return attachment_lifecycle.refusal(row.state, row.previous_state,
                                         intent.awaited or row.legacy_reservation)
 
@@ -290,7 +299,7 @@ def _refusal(intent: Intent, row: records.Attachment) -> attachment_lifecycle.Ev
 def _uncertain(lease: lease.Lease) -> Iterator[None]:
     """Convert every error that is not a BackendError to BackendUncertain.
 
-    Such an error leaves open how much of the call was carried out.
+    After such an error, it is unknown how much of the call was carried out.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""Expiry of attachments whose consumers never came back.
+"""Expiry of attachments whose consumers did not return in time.
 
-The volume manager runs the expiry. One process at a time decides about an attachment. An expired
-attachment is deleted by the usual operation, at the generation that was examined. An attachment
-that has changed since is kept, for instance because its consumer has sent the connector after all.
+The volume manager runs the expiry. One process at a time decides whether an attachment expires. An
+expired attachment is deleted as by a delete request. An attachment that has changed since the
+decision is kept, for instance because its consumer has sent the connector after all.
 """
 import dataclasses
 from collections.abc import Callable
@@ -25,11 +25,13 @@ from blockattach.storage.volume import manager as managers
 LOG = oslo_log.getLogger(__name__)
 
 Ask = Callable[[str, str], expiry_rule.Server]
-"""Function that asks Nova about a server id and a volume id. Raises NovaUnavailable."""
+"""Function that returns Nova's answer about a server and a volume, by their ids. It raises
+NovaUnavailable if Nova does not answer."""
 
 _Event = attachment_lifecycle.Event
 _Outcome = expiry_rule.Outcome
-# A pass handles at most so many rows, and the next pass handles further ones.
+# Maximum numbers of attachments per pass: those whose waits are recorded or forgotten, and those
+# that are examined. The next pass handles further attachments.
 _NOTED = 1000
 _JUDGED = 100
 # Delay of the next check of an attachment if Nova or the target did not answer.
@@ -49,9 +51,9 @@ class Expirer:
                  detach_seconds: float = 0) -> None:
         """Create the expiry of one backend.
 
-        :param limits: longest waits; attachments never expire if empty
-        :param ask: function that asks Nova; None if this process cannot
-        :param nova: what is known about Nova if ``ask`` is None
+        :param limits: maximum waits by state; if empty, attachments never expire
+        :param ask: function that asks Nova; None if this process has no access to Nova
+        :param nova: whether Nova may use the volumes; ignored unless ``ask`` is None
         :param detach_seconds: seconds within which an announced detach must start; 0 for no limit
         """
         self._telemetry = telemetry or acts.Telemetry()
@@ -64,7 +66,10 @@ class Expirer:
         self._detach_seconds = detach_seconds
 
     def look(self) -> int:
-        """Run one pass, and return the number of deleted attachments."""
+        """Run one pass of the expiry, and return the number of deleted attachments.
+
+        The pass also rolls back announced detaches that have not started in time.
+        """
         if self._detach_seconds:
             for volume_id in detaches.lapse(self._database, self._host, self._detach_seconds):
                 LOG.warning('Rolling back announced detach, not started in time%s',
@@ -115,7 +120,7 @@ class Expirer:
     def _is_ended(self, row: records.Attachment) -> bool:
         """Delete an expired attachment, and return True on success.
 
-        A failed deletion is retried when the attachment has waited for the same time again.
+        A failed deletion is retried after the maximum wait has passed once more.
         """
         try:
             self._end(row)

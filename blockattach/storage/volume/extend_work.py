@@ -1,4 +1,4 @@
-"""Work on a backend that extends volumes, and notifies servers of the new size."""
+"""Work that extends volumes of a backend, and notifies servers of their new sizes."""
 import dataclasses
 
 from oslo_log import log as oslo_log
@@ -22,8 +22,8 @@ LOG = oslo_log.getLogger(__name__)
 class ExtendWork:
     """Handlers of the work of extend requests, and of the work that notifies servers afterwards.
 
-    The notification is a separate work item, so that another process sends it if a process dies
-    before it has done so.
+    The notification is a separate work item, so that another process can send the notification if
+    this process ends before.
     """
 
     def __init__(self, context: work_context.WorkContext) -> None:
@@ -37,7 +37,7 @@ class ExtendWork:
     @verbs.work(
         'volume.extend', deadline='create_seconds')
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Extend a volume on the store, then make its new size visible to its hosts."""
+        """Extend a volume on the store, then make its new size visible to connected hosts."""
         with self._leases.alone(claim.resource_id):
             item = volume_queries.claimed(self._database, claim)
             volume, new_size = item.volume, int(item.progress['new_size'])
@@ -57,7 +57,7 @@ class ExtendWork:
                 done=lambda self, claim, result: work.forget(self._database, claim),
                 cancel=work_ends.forget)
     def notify(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Notify each server once, and report failures to the user in a message."""
+        """Notify the servers of a volume of its new size, and report failures to the user."""
         # The id of the work item is that of the volume with a suffix.
         volume_id = claim.resource_id.partition('@')[0]
         servers = extending.servers(self._database, volume_id)

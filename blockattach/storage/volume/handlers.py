@@ -1,4 +1,4 @@
-"""List of all handlers of work on a backend, whose methods declare their verbs."""
+"""List of all classes whose methods handle work on a backend (`verbs.work`)."""
 from blockattach.storage.volume import extend_work
 from blockattach.storage.volume import image_work
 from blockattach.storage.volume import manage_work
@@ -13,5 +13,5 @@ HANDLERS: tuple[type, ...] = (
 
 
 def build(context: work_context.WorkContext) -> list[object]:
-    """Return all handlers for a backend."""
+    """Create an instance of each class of `HANDLERS` for a backend."""
     return [handler(context) for handler in HANDLERS]

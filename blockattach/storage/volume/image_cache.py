@@ -1,9 +1,9 @@
-"""Image cache of a backend: images kept as volumes, from which further volumes are cloned.
+"""Image cache of a backend: volumes with the data of images, from which other volumes are cloned.
 
-A failure of the cache never makes a volume of a user fail. The image is then downloaded as without
-a cache. The volume of a cached image is filled after that of the user, from the same download.
-Filling it is a separate work item. If another process takes that work over, it downloads the image
-itself.
+After a failure of the cache, the image is downloaded as without a cache, so the creation of a
+user's volume does not fail. The cached volume of an image is filled after the volume of the user,
+from the same download. A separate work item fills the cached volume. If another process takes over
+this work item, it downloads the image itself.
 """
 import dataclasses
 from collections.abc import Callable
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 LOG = oslo_log.getLogger(__name__)
 
 _KEPT = 'kept'
-"""Key of the path of the downloaded image, in the progress of the work that fills the volume of a
-cached image."""
+"""Key of the path of the downloaded image, in the progress of the work item that fills the volume
+of a cached image."""
 
 
 class Kept(NamedTuple):
@@ -53,12 +53,11 @@ class ImageCache:
               copied: Callable[[int], None]) -> volume_queries.AtWork:
         """Create a volume by cloning the cached volume of its image, if possible.
 
-        :param copied: see `blockattach.storage.drivers.base.Clone`
-        :returns: the work item, with the source of the clone as ``volume.source_volid``. If this
-            is None, nothing was created and the image must be downloaded, even if an earlier
-            attempt has chosen a source.
-        :raises verbs.Left: if this process ends before the copy is finished
-        :raises StaleGeneration: if another process has taken the work over
+        :param copied: see `blockattach.storage.drivers.base.Copied`
+        :returns: the work item. Its ``volume.source_volid`` is the id of the cloned volume, or
+            None if nothing was created and the image must be downloaded.
+        :raises verbs.Left: if this process stops before the copy is finished
+        :raises StaleGeneration: if another process has taken over the work
         """
         source_id = item.volume.source_volid
         try:
@@ -85,12 +84,12 @@ class ImageCache:
         return _made_of(item, source_id)
 
     def keeps(self, item: volume_queries.AtWork) -> bool:
-        """Return True if the image from which a volume is filled is to be cached."""
+        """Return True if the image of a new volume should be cached."""
         return (self._settings is not None and _KEPT not in item.progress
                 and image_cache.is_cacheable(volume_images.about(item), item.volume))
 
     def begin(self, kept: Kept) -> records.Claim | None:
-        """Start to cache the image from which a volume was filled, unless it is cached already.
+        """Start to cache the image from which a volume was filled, unless the image is cached.
 
         :returns: claim of the work that fills the volume of the cached image; None if the image is
             not cached
@@ -108,9 +107,9 @@ class ImageCache:
         return claim
 
     def kept(self, item: volume_queries.AtWork) -> str | None:
-        """Return the path of the downloaded image for the volume of a cached image.
+        """Return the path of the downloaded image with which a cached volume is to be filled.
 
-        :returns: None if the volume is not that of a cached image
+        :returns: None if the volume of the work item is not that of a cached image
         """
         return item.progress.get(_KEPT)
 
@@ -118,7 +117,7 @@ class ImageCache:
         """Start to delete the volume of a cached image that cannot be filled.
 
         :returns: False if the volume is not that of a cached image, or cannot be deleted now
-        :raises StaleGeneration: if another process has taken the work over
+        :raises StaleGeneration: if another process has taken over the work
         """
         is_deleted = cached_images.failed(self._database, claim, 0)
         if is_deleted:

@@ -1,4 +1,4 @@
-"""Work on a backend that fills volumes from images and uploads volumes as images."""
+"""Work that fills volumes of a backend from images, and uploads volumes as images."""
 import contextlib
 import functools
 from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOG = oslo_log.getLogger(__name__)
 
 _STEP = 5
-"""Percent between two records of the progress of a work item."""
+"""Progress in percent after which the progress of a work item is recorded again."""
 _ATTEMPTS = 3
 """Number of attempts after which work with a temporary error fails. More attempts might succeed,
 but the user would have to wait too long for an error."""
@@ -41,7 +41,7 @@ _MESSAGES: Mapping[type[errors.BlockattachError], messages.Text] = {
 
 
 class ImageWork:
-    """Handlers of the work of one backend that downloads and uploads images."""
+    """Handlers of the work that downloads images to one backend and uploads its volumes."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -75,7 +75,7 @@ class ImageWork:
     @verbs.work('volume.reimage', deadline='create_seconds',
                 done=_notify_server, then=_then_say_so)
     def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """Replace all data of a volume with that of another image."""
+        """Replace all data of a volume with the data of another image."""
         return self._slowly(claim, self._refill, {})
 
     @verbs.work('volume.upload', deadline='create_seconds')
@@ -86,13 +86,13 @@ class ImageWork:
     def _slowly(self, claim: records.Claim, act: Callable[[volume_queries.AtWork], object],
                 texts: Mapping[type[errors.BlockattachError], messages.Text],
                 shared: bool = False) -> verbs.TakesLong:
-        """Return the long part of a work item.
+        """Return the long part of a work item, which calls ``act`` in the background.
 
         The long part raises `verbs.Failed` after a permanent error, or after a temporary error in
         the last attempt.
 
         :param act: function that does the work
-        :param texts: messages to the user by class of the error, instead of that of the verb
+        :param texts: messages to the user by class of the error; the message of the verb otherwise
         :param shared: True if other threads may act on the volume meanwhile
         """
         def rest() -> object:
@@ -115,7 +115,7 @@ class ImageWork:
         volume = item.volume
         self._backend.target.unexport(volume.id)
         failpoints.point('volume.images.before_clear')
-        # The empty pieces of an image are not written, so that former data would remain there.
+        # The empty pieces of an image are not written, so the former data would remain in them.
         self._moving().clear(self._disk(volume, True), volume.size_gb,
                              self._copied(item.claim))
         self._bring(item)
@@ -153,9 +153,9 @@ class ImageWork:
             raise
 
     def _give_bytes(self, item: volume_queries.AtWork) -> None:
-        """Upload the data of a volume, unless an earlier attempt has done so.
+        """Upload the data of a volume, unless an earlier attempt has uploaded the data.
 
-        :raises ImageRefused: if Glance has stored another number of bytes than were sent
+        :raises ImageRefused: if Glance has stored fewer or more bytes than were sent
         """
         mover, volume, image = self._moving(), item.volume, volume_images.about(item)
         expected = volume_images.uploaded_size(item)
@@ -191,7 +191,7 @@ class ImageWork:
     def _note(self, claim: records.Claim) -> 'moving.Note':
         """Return a callback that records the progress of the work item.
 
-        The callback raises StaleGeneration once the claim is lost, which ends the work.
+        The callback raises StaleGeneration once the claim is lost. This error ends the work.
         """
         last = -_STEP
 

@@ -1,9 +1,10 @@
 """Leases on pairs (one volume and one initiator) and on whole volumes.
 
-A thread acts on a pair or a volume only while it holds the lease. Threads of one process exclude
-each other in memory. If several processes serve a backend, each process also stores its leases in
-the database (`db.attachments.leases`). A process that serves its backend alone stores no leases,
-but waits while a command of an operator has stored one (`Leases.desired_state`).
+A thread calls the backend for a pair or a volume only while it holds the lease. Threads of one
+process exclude each other in memory. If several processes serve a backend, each process also
+stores its leases in the database (`db.attachments.leases`). A process that serves its backend
+alone stores no leases. It only waits while a command of an operator has stored a lease
+(`Leases.desired_state`).
 """
 import collections
 import contextlib
@@ -32,11 +33,12 @@ _LAST_REST = 0.25
 
 
 class Lease:
-    """Lease on a pair or a volume, until it is released or its deadline has passed.
+    """Lease on a pair or a whole volume, valid until its release or its deadline.
 
     :ivar stored: lease in the database; None if no other process serves the backend
-    :ivar giving_back: function that releases the lease in the transaction that records its act
-    :ivar released: True if the lease was released together with the record of its act
+    :ivar giving_back: function that releases the stored lease in the transaction that records the
+        result of the backend call; None if no lease is stored
+    :ivar released: True if the transaction that recorded the result has released the lease
     :ivar lost: True if the database has reported that another process holds the lease
     :ivar ends: end of the lease on the monotonic clock, earlier than the deadline in the database;
         None for a lease that is not stored
@@ -46,9 +48,8 @@ class Lease:
                  stored: leases.Lease | None) -> None:
         """Create a lease that is not acquired yet.
 
-        :param until: time on the monotonic clock until which to wait for the lease of another
-            process
-        :param stored: see the class
+        :param until: time on the monotonic clock at which the wait for another process ends
+        :param stored: lease to store in the database; None to store no lease
         """
         self.volume_id = volume_id
         self.initiator = initiator
@@ -62,9 +63,9 @@ class Lease:
         self._rest = _FIRST_REST
 
     def check(self) -> None:
-        """Check that the lease is still valid, right before and after a call of the backend.
+        """Check that the lease is still valid. Called right before and after each backend call.
 
-        :raises BackendUncertain: if the deadline has passed, so that others may have acted
+        :raises BackendUncertain: if the lease is no longer valid; another process may have acted
         """
         if self.is_late():
             raise errors.BackendUncertain(
@@ -78,9 +79,11 @@ class Lease:
         return self.lost or self._clock.monotonic() >= self.ends
 
     def wait(self) -> None:
-        """Sleep before the next attempt to acquire the lease, each time twice as long.
+        """Sleep before the next attempt to acquire the lease.
 
-        :raises BackendUncertain: if the time to wait is over
+        The time doubles with each call, up to a maximum.
+
+        :raises BackendUncertain: if the time for the wait is over
         """
         remaining = self._until - self._clock.monotonic()
         if remaining <= 0:
@@ -99,10 +102,10 @@ class Leases:
         """Create the leases of a process instance.
 
         :param address: the served ``host@backend``
-        :param owner: name from `blockattach.storage.db.attachments.leases.owner_of`
+        :param owner: result of `blockattach.storage.db.attachments.leases.owner_of`
         :param seconds: time in seconds after which a lease expires, by the clock of the database
         :param cluster: True if other processes serve the same backend
-        :param waiting: locks and conditions for threads of this process
+        :param waiting: factory of locks and conditions for threads of this process
         """
         self.owner = owner
         self._address = address
@@ -115,13 +118,13 @@ class Leases:
     @contextlib.contextmanager
     def pair(self, volume_id: str, initiator: str,
              caller: context.RequestContext | None = None) -> Iterator[Lease]:
-        """Wait for the lease of a pair, and hold it.
+        """Wait for the lease of a pair, and hold the lease during the ``with`` block.
 
         The wait for other threads of this process has no limit. The wait for other processes ends
         at the deadline of the caller, or after the time in which the lease of a dead process
         expires.
 
-        :raises BackendUncertain: if another process holds a conflicting lease all the time
+        :raises BackendUncertain: if another process holds a conflicting lease until the wait ends
         """
         with (self._names.held_by(volume_id, initiator),
               self._lease(volume_id, initiator, self._until(caller)) as lease):
@@ -130,7 +133,10 @@ class Leases:
 
     @contextlib.contextmanager
     def try_pair(self, volume_id: str, initiator: str) -> Iterator[Lease | None]:
-        """Hold the lease of a pair if it is free, or yield None if it is not."""
+        """Hold the lease of a pair during the ``with`` block if the lease is free.
+
+        The context manager yields None if another thread or process holds the lease.
+        """
         if self.is_held(volume_id, initiator):
             yield None
             return
@@ -140,10 +146,12 @@ class Leases:
 
     @contextlib.contextmanager
     def volume(self, volume_id: str, wait: bool = True) -> Iterator[Lease | None]:
-        """Hold the lease of a whole volume, which excludes the leases of all its pairs.
+        """Hold the lease of a whole volume during the ``with`` block.
+
+        The lease excludes the leases of all pairs of the volume. The context manager yields None
+        if another process holds a conflicting lease.
 
         :param wait: True to wait until other processes have released their leases
-        :returns: the lease, or None if another process holds a conflicting lease
         """
         with self.alone(volume_id):
             until = self._until() if wait else self._clock.monotonic()
@@ -156,7 +164,10 @@ class Leases:
                 yield lease
 
     def alone(self, volume_id: str) -> contextlib.AbstractContextManager[None]:
-        """Exclude the other threads of this process, but no other processes, from a volume."""
+        """Return a context manager that excludes other threads of this process from a volume.
+
+        Other processes are not excluded.
+        """
         return self._names.held_by(volume_id, leases.WHOLE)
 
     def is_held(self, volume_id: str, initiator: str) -> bool:
@@ -164,7 +175,7 @@ class Leases:
         return self._names.is_asked_for(volume_id, initiator)
 
     def held(self) -> list[str]:
-        """Return descriptions of the pairs and volumes on which threads of this process act."""
+        """Return descriptions of the pairs and volumes that threads of this process hold."""
         return self._names.held()
 
     def leave(self) -> None:
@@ -190,20 +201,20 @@ class Leases:
         If this process stores no leases, the method first waits until no other process holds a
         lease on the pair.
 
-        :param also: id of a row that counts as granted, whatever its state
-        :raises BackendUncertain: if another process holds the lease all the time
+        :param also: id of an attachment that needs a grant, whatever its state
+        :raises BackendUncertain: if another process holds the lease until the wait ends
         """
         while True:
             state = grants.desired_state(self._database, lease.volume_id, lease.initiator, also)
-            # Storing nothing is safe here. The intent is already in the row, and a process that
-            # has stored a lease then reads the intents, so at least one of the two processes
-            # notices the other.
+            # Storing no lease is safe here, because the intent is already stored. A process that
+            # has stored a lease reads the intents afterwards. At least one of the two processes
+            # thus notices the other.
             if lease.stored is not None or state.leased_by is None:
                 return state
             lease.wait()
 
     def sweep(self) -> None:
-        """Delete stored leases of ended processes, long after their deadlines."""
+        """Delete stored leases whose deadlines passed long ago."""
         if self._cluster:
             leases.forget(self._database)
 
@@ -219,9 +230,9 @@ class Leases:
                 self._give_back(lease)
 
     def _acquire(self, lease: Lease) -> None:
-        """Acquire a lease.
+        """Acquire a lease in the database, if leases are stored.
 
-        :raises BackendUncertain: if another process holds a conflicting lease all the time
+        :raises BackendUncertain: if another process holds a conflicting lease until the wait ends
         """
         while lease.stored is not None:
             # The time is taken before the statement, so that this end is earlier than the deadline
@@ -249,9 +260,9 @@ class Leases:
             self._acquire(lease)
         except errors.BackendUncertain:
             return False
-        # A process that serves its backend alone stores no lease, so its rows at work are checked
-        # too. This suffices, because such a row is written before that process looks for stored
-        # leases.
+        # A process that serves its backend alone stores no lease, so attachments that are being
+        # connected or disconnected are checked, too. This suffices, because that process writes
+        # the state of an attachment before it looks for stored leases.
         return pair not in attachment_queries.at_work(self._database, self._address)
 
     def _until(self, caller: context.RequestContext | None = None) -> float:
@@ -273,7 +284,8 @@ class Leases:
 class _Names:
     """Locks of the threads of a process on pairs and whole volumes.
 
-    A whole volume excludes its pairs. Pairs of a volume do not exclude each other.
+    The lock of a whole volume excludes the locks of its pairs. The locks of different pairs of a
+    volume do not exclude each other.
     """
 
     def __init__(self, waiting: threads.Threads) -> None:
@@ -282,19 +294,19 @@ class _Names:
         self._asked: collections.Counter[tuple[str, str]] = collections.Counter()
 
     def is_asked_for(self, volume_id: str, initiator: str) -> bool:
-        """Return True if a thread holds or waits for a pair or a whole volume."""
+        """Return True if a thread holds the lock of a pair or a whole volume, or waits for it."""
         with self._changed:
             return (volume_id, initiator) in self._asked
 
     def held(self) -> list[str]:
-        """Return descriptions of the pairs and whole volumes that threads hold."""
+        """Return descriptions of the pairs and whole volumes whose locks are held."""
         with self._changed:
             return [f'{volume_id} {initiator or "whole volume"}' for volume_id, initiators
                     in self._held.items() for initiator in sorted(initiators)]
 
     @contextlib.contextmanager
     def held_by(self, volume_id: str, initiator: str) -> Iterator[None]:
-        """Hold a pair or a whole volume, after no thread holds anything that excludes it."""
+        """Wait until no thread holds a conflicting lock, and lock a pair or a whole volume."""
         name = volume_id, initiator
         with self._changed:
             self._asked[name] += 1

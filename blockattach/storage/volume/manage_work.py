@@ -1,4 +1,4 @@
-"""Work on a backend that takes over existing volumes and snapshots, and releases volumes again."""
+"""Work that takes over existing volumes and snapshots of a backend, and releases volumes again."""
 import dataclasses
 
 from blockattach.platform import context
@@ -15,7 +15,7 @@ from blockattach.storage.work import verbs
 
 
 class ManageWork:
-    """Handlers of the work of manage and unmanage requests. They never delete data."""
+    """Handlers of the work of manage and unmanage requests. No handler deletes data."""
 
     def __init__(self, context: work_context.WorkContext) -> None:
         self._database = context.database
@@ -25,7 +25,7 @@ class ManageWork:
     @verbs.work(
         'volume.manage', deadline='create_seconds')
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Rename an existing volume on the backend, and extend it to whole GiB."""
+        """Rename an existing volume on the backend, and extend the volume to whole GiB."""
         with self._leases.alone(claim.resource_id):
             item = stored_names.claimed(self._database, claim)
             size_gb = item.size_gb
@@ -58,7 +58,7 @@ class ManageWork:
     @verbs.work(
         'snapshot.manage', deadline='create_seconds')
     def manage_snapshot(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Rename an existing snapshot on the backend to the name of the new snapshot."""
+        """Rename an existing snapshot on the backend to the name that the service gives it."""
         with self._leases.alone(claim.resource_id):
             item = snapshot_queries.claimed_to_manage(self._database, claim)
             stored_names.check_unknown(self._database, item.reference, 'snapshot')
@@ -67,9 +67,9 @@ class ManageWork:
             failpoints.point('volume.managing.after_manage_snapshot')
 
     def _look(self, name: str) -> int:
-        """Return the size of an existing volume in GiB, rounded up.
+        """Return the size in GiB, rounded up, of the stored volume ``name``.
 
-        :raises verbs.Failed, BackendRefused: if the volume cannot be managed
+        :raises verbs.Failed, BackendRefused: if the stored volume cannot be managed
         """
         stored = next((item for item in self._backend.manageable('volume') if item.name == name),
                       None)

@@ -1,8 +1,8 @@
 """Volume manager of a backend, which serves RPC calls and resumes interrupted attachments.
 
-The intent is always written to a row before the backend is called. An operation on an attachment
-converges the pairs of its row (`blockattach.storage.volume.converge`). Work on a volume is handed
-to the runner, which continues after the RPC call has returned.
+The intent of a change is written to the database before the backend is called. An operation on an
+attachment converges the pairs of the attachment (`blockattach.storage.volume.converge`). Work on a
+volume is executed by the runner, which continues after the RPC call has returned.
 """
 import dataclasses
 from collections.abc import Callable
@@ -54,12 +54,12 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                     generation: int) -> bool:
-        """Accept a work item, and return False if another process has taken it meanwhile."""
+        """Accept a work item, and return False if another process has claimed the item."""
         return self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                    generation: int) -> None:
-        """Accept a work item, unless a process works on it already."""
+        """Accept a work item, unless another process has claimed the item."""
         self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
@@ -67,10 +67,11 @@ class VolumeManager(volume_rpc.VolumeInterface):
         """Grant the initiator of an attachment access to its volume.
 
         :returns: the stored ``connection``, and ``at``, the time of the attachment (ISO 8601)
-        :raises BackendRefused: if the backend refused; the row is in its former state or failed
-        :raises BackendUncertain: if the result is unknown; the row remains connecting until its
-            deadline
-        :raises StaleGeneration: if another process continues with the row; nothing was changed
+        :raises BackendRefused: if the backend refused; the attachment returns to its former state,
+            or fails
+        :raises BackendUncertain: if the result is unknown; the attachment remains connecting until
+            its deadline
+        :raises StaleGeneration: if the attachment has changed; this call has recorded nothing
         :raises AttachmentNotFound: if the attachment was deleted
         """
         row = self._connect(
@@ -86,12 +87,13 @@ class VolumeManager(volume_rpc.VolumeInterface):
         Access that another attachment needs remains. If the disconnection was requested again
         meanwhile, the call continues with the new generation.
 
-        :param initiators: initiators of the row when the disconnection was requested
+        :param initiators: initiators of the attachment when the disconnection was requested
         :returns: True if the attachment was the last one of its volume
-        :raises BackendRefused: if the backend refused; the row is in its former state or failed
-        :raises BackendUncertain: if the result is unknown; the row remains disconnecting until its
-            deadline
-        :raises StaleGeneration: if the row is not disconnecting any more; nothing was changed
+        :raises BackendRefused: if the backend refused; the attachment returns to its former state,
+            or fails
+        :raises BackendUncertain: if the result is unknown; the attachment remains disconnecting
+            until its deadline
+        :raises StaleGeneration: if the attachment is no longer disconnecting
         :raises AttachmentNotFound: if the attachment was deleted
         """
         return self._disconnect(
@@ -100,7 +102,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
-        """Return the persistent reservation of an initiator on a volume, or None if unknown."""
+        """Return the role of an initiator in the persistent reservations of a volume.
+
+        :returns: value of `connection.HostReservation`, or None if the role is unknown
+        """
         return self.backend.host_reservation(volume_id, initiator)
 
     def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
@@ -130,11 +135,13 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return [dataclasses.asdict(item) for item in self.backend.manageable(noun)]
 
     def ping(self, ctxt: context.RequestContext) -> bool:
-        """Return True, which shows that the manager serves calls."""
+        """Return True. The response shows that the manager serves calls."""
         return True
 
     def sources(self, settle_seconds: float) -> list[recover.Source]:
-        """Return the sources of interrupted attachments for the recovery.
+        """Return the sources from which the recovery reads interrupted attachments.
+
+        The sources are attachments of deleted volumes, and attachments whose deadline has passed.
 
         :param settle_seconds: see `recover.Source`
         """
@@ -162,7 +169,7 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
         :param event: event that starts the connection or the disconnection
         :raises Busy: if a thread of this process works on the pair
-        :raises StaleGeneration: if another process has taken the attachment over
+        :raises StaleGeneration: if another process has taken over the attachment
         :raises AttachmentNotFound: if the attachment was deleted
         """
         if row.initiator is not None and self.leases.is_held(row.volume_id, row.initiator):
@@ -178,11 +185,11 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def abandon(self, caller: context.RequestContext, row: records.Attachment,
                 event: attachment_lifecycle.Event) -> records.Attachment:
-        """Start to delete an attachment whose consumer never came back; `go_on` continues.
+        """Start to delete an expired attachment. The caller then calls `go_on`.
 
         :param event: event that starts the deletion
         :returns: the attachment after the event
-        :raises StaleGeneration: if another process has taken the attachment over
+        :raises StaleGeneration: if another process has taken over the attachment
         :raises AttachmentNotFound: if the attachment was deleted
         """
         new = self._converger.move(caller, row, event, attachments.Facts(
@@ -191,7 +198,10 @@ class VolumeManager(volume_rpc.VolumeInterface):
         return new
 
     def go_on(self, caller: context.RequestContext, row: records.Attachment) -> None:
-        """Connect or disconnect an attachment by its state, while no caller waits."""
+        """Continue to connect or disconnect an attachment for which no RPC caller waits.
+
+        Does nothing if the attachment is in any other state.
+        """
         intent = converge.Intent(caller, row.id, row.generation, row.state, awaited=False)
         if row.state is _State.DISCONNECTING:
             self._disconnect(intent, row.volume_id, _initiators(row))
@@ -239,12 +249,12 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def _disconnect_once(self, intent: converge.Intent, volume_id: str,
                          initiators: Sequence[str]) -> attachments.Moved:
-        """Converge the pairs of a row in sequence, and record the end of the row with the last."""
+        """Converge the pairs of an attachment one by one, and record the end of the attachment."""
         ended = None
         for number, initiator in enumerate(initiators, 1):
             with self.leases.pair(volume_id, initiator, intent.caller) as lease:
                 ended = self._converger.converge(lease, intent, ends=number == len(initiators))
-        # A row without initiators has no access to be revoked.
+        # An attachment without initiators has no access to be revoked.
         return ended or self._converger.done(intent, self._leaving(intent))
 
     def _revoke_previous(self, caller: context.RequestContext, volume_id: str,
@@ -258,9 +268,9 @@ class VolumeManager(volume_rpc.VolumeInterface):
                         log.fields(volume_id=volume_id, initiator=initiator, reason=exc))
 
     def _leaving(self, intent: converge.Intent) -> records.Attachment:
-        """Return the present row of an intent, in the generation of the intent or a later one.
+        """Return the attachment of a disconnection as it is now in the database.
 
-        :raises StaleGeneration: if the row is not disconnecting any more
+        :raises StaleGeneration: if the attachment is no longer disconnecting
         :raises AttachmentNotFound: if the attachment was deleted
         """
         row = attachment_queries.get(self._database, intent.attachment_id)
@@ -272,7 +282,8 @@ class VolumeManager(volume_rpc.VolumeInterface):
 def _onward(row: records.Attachment) -> attachment_lifecycle.Event:
     """Return the event that resumes an interrupted attachment.
 
-    An attachment that no client can know is deleted. Any other is connected.
+    An attachment that is being disconnected, or was not yet returned to a client, is deleted. Any
+    other attachment is connected.
     """
     if row.state is _State.DISCONNECTING or row.previous_state is None:
         return _Event.DISCONNECT

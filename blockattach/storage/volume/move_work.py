@@ -1,6 +1,6 @@
-"""Work on a backend that moves volumes to it from other backends of the same process.
+"""Work that moves volumes to a backend from other backends of the same process.
 
-Volumes move on a migration, or on a retype that requires a migration.
+A volume is moved by a migration, or by a retype that requires a migration.
 """
 import functools
 
@@ -25,9 +25,9 @@ process does so later."""
 class MoveWork:
     """Handlers of the work that moves volumes to one backend.
 
-    The source is only read. A separate work item deletes it after the row has recorded that the
-    volume is on the new backend, so that the source is complete whenever the move is interrupted.
-    Each attempt starts the copy again.
+    The data on the former backend is only read. After the row has recorded that the volume is on
+    the new backend, a separate work item deletes this data. The data is therefore complete when a
+    move is interrupted. Each attempt starts the copy again.
     """
 
     def __init__(self, context: work_context.WorkContext) -> None:

@@ -1,4 +1,4 @@
-"""Rate limit of the copies of a backend, and their early end."""
+"""Rate limit of the data copies of a backend, and their early end."""
 import functools
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from blockattach.storage.domain import records
 from blockattach.storage.drivers import base
 from blockattach.storage.work import verbs
 
-# A copy is required as long as a row of the database says so. A query for each piece of the copy
+# Seconds between two queries whether a copy is still required. A query for each piece of the copy
 # would be too expensive.
 _LOOK_SECONDS = 5.0
 
@@ -33,8 +33,8 @@ class Pace:
     def of(self, volume_id: str, is_required: Callable[[], bool]) -> base.Copied:
         """Return the callback of a copy into a volume.
 
-        The callback waits to keep the rate limit. It raises `verbs.Left` once this process is to
-        end, and BackendUncertain once the copy is no longer required.
+        The callback waits to keep the rate limit. It raises `verbs.Left` after `stop`, and
+        BackendUncertain once the copy is no longer required.
 
         :param is_required: function that returns True while the copy is required; called every
             few seconds
@@ -55,18 +55,18 @@ class Pace:
         return copied
 
     def of_claim(self, database: storage_db.Database, claim: records.Claim) -> base.Copied:
-        """Return the callback of a copy that is required as long as a claim is held."""
+        """Return the callback of a copy that is required as long as ``claim`` is valid."""
         return self.of(claim.resource_id, functools.partial(
             volume_queries.is_claimed, database, claim))
 
     def stop(self) -> None:
-        """End all copies soon, because the process is to end."""
+        """End all copies at their next piece, because the process is stopping."""
         self._stopped.set()
 
     def _seconds(self, now: float, length: int) -> float:
-        """Return the seconds to wait after a piece of ``length`` bytes.
+        """Return the seconds to wait after a piece of ``length`` bytes was copied.
 
-        The wait ends when all pieces copied so far would have been copied at the maximum rate.
+        The wait ends at the time at which a copy at the maximum rate would have copied all pieces.
         """
         if not self._limit:
             return 0.0

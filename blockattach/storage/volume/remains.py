@@ -1,4 +1,7 @@
-"""Deletion of the remains of volumes that were deleted or moved during the work on them."""
+"""Deletion of the data that interrupted work has left in a pool (*remains*).
+
+A volume has remains in a pool if it was deleted, or placed in another pool, during the work on it.
+"""
 import dataclasses
 
 from oslo_log import log as oslo_log
@@ -28,11 +31,11 @@ class Remains:
         self._retry_seconds = context.retry_seconds
 
     def remove_if_elsewhere(self, volume: records.Volume) -> None:
-        """Delete the remains of a volume from its pool, unless the volume belongs there again.
+        """Delete the remains of a volume in a pool, unless the volume belongs to the pool again.
 
         If the deletion fails, a work item is created that deletes the remains later.
 
-        :param volume: volume with the pool on which it may have remains
+        :param volume: volume whose ``pool`` is the pool that may contain remains
         """
         with self._leases.alone(volume.id):
             here = self._own_status_here(volume)
@@ -56,9 +59,10 @@ class Remains:
         return True
 
     def clean(self, claim: records.Claim) -> None:
-        """Delete the remains of a volume on a pool, as the work item of a claim.
+        """Execute the work item that deletes the remains of a volume in a pool.
 
-        :raises BackendUncertain: if the volume is being created on the pool again
+        :param claim: claim of the work item
+        :raises BackendUncertain: if the volume is being created in the pool again
         """
         volume_id, _, pool = claim.resource_id.partition('@')
         with self._leases.alone(volume_id):
@@ -80,10 +84,10 @@ class Remains:
         work.forget(self._database, claim)
 
     def _own_status_here(self, volume: records.Volume) -> volume_lifecycle.OwnStatus | None:
-        """Return the own status of a volume on a pool, which may be deleted already.
+        """Return the own status of a volume if it belongs to the pool ``volume.pool``.
 
         :returns: CREATING also for a volume that is being moved to the pool; None if the volume is
-            gone or not on the pool
+            deleted or belongs to another pool
         """
         try:
             now = volume_queries.get_even_deleted(self._database, volume.id)

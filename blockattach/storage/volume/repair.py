@@ -1,10 +1,10 @@
 """Comparison of a target with the rows, and repair of the differences by several threads.
 
-A pair with a difference is converged under its lease. This module itself grants and revokes
-nothing. A failed repair is logged and retried by the next pass.
+A pair with a difference is converged under its lease (`blockattach.storage.volume.converge`). A
+failed repair is logged and retried by the next pass.
 
-``blockattach-manage reconcile`` repairs a backend from another process (`OneShot`). It stores
-leases, by which it and the managers of the backend exclude each other.
+``blockattach-manage reconcile`` repairs a backend from another process (`OneShot`). The command
+stores leases, so that it and a manager of the backend never act on the same pair.
 """
 import dataclasses
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class TargetTruth:
         self._bare: set[str] = set()
 
     def repair(self) -> int:
-        """Run one pass, and return the number of repaired differences."""
+        """Repair all differences, and return the number of repaired ones."""
         return self._repairer.each(self.cases()).count(recover.REPAIRED)
 
     def cases(self) -> list[recover.Case]:
@@ -60,11 +60,11 @@ class TargetTruth:
             wanted, [grant for export in actual for grant in export.grants])
         differing = {*missing, *surplus}
         if differing:
-            # Pairs that are at work differ for a while. Those that were at work before or after
-            # the target was read are left out.
+            # Pairs that are being connected or disconnected differ for a while. Such pairs are
+            # read before and after the target, and are left out.
             at_work |= attachment_queries.at_work(self._database, self._host)
-        # During a grant, a volume is exported without a grant for a moment. An export that a
-        # crash has orphaned persists until the next pass.
+        # A volume is exported for a moment before its first grant exists. An export that a crash
+        # has orphaned still exists in the next pass.
         bare = ({export.volume_id for export in actual if not export.grants}
                 - {grant.volume_id for grant in wanted})
         unused, self._bare = bare & self._bare, bare
@@ -74,7 +74,7 @@ class TargetTruth:
                 *map(self._unused, sorted(unused))]
 
     def repair_pair(self, volume_id: str, initiator: str) -> bool:
-        """Converge a pair, and return False if another process or thread acts on the pair.
+        """Converge a pair, and return False if another process or thread holds its lease.
 
         :raises BackendError: if the pair cannot be converged
         """
@@ -89,8 +89,8 @@ class TargetTruth:
         """Remove the export of a volume, unless an attachment needs a grant.
 
         :returns: True if the export was removed; False if an attachment needs a grant, or if
-            somebody else holds the lease on the volume
-        :raises BackendUncertain: if the lease has expired, so that others may have acted
+            another process holds a lease on the volume
+        :raises BackendUncertain: if the lease has expired, so that another process may have acted
         """
         with self._leases.volume(volume_id, wait=False) as lease:
             if lease is None or grants.wanted(self._database, [volume_id]):
@@ -127,7 +127,7 @@ class TargetTruth:
     def _is_gone(self, volume_id: str) -> bool:
         """Return True if a volume does not exist on any backend.
 
-        Another backend may use the same target, and repairs the exports of its own volumes.
+        If another backend uses the same target, its manager repairs the exports of its volumes.
         """
         try:
             volume_queries.get_bare(self._database, volume_id)
@@ -171,11 +171,11 @@ class OneShot:
         self._repairer = repairer
 
     def run(self, dry_run: bool) -> list[Finding]:
-        """Call `look` for a dry run, else `repair`."""
+        """Return all differences, and repair them unless ``dry_run`` is True."""
         return self.look() if dry_run else self.repair()
 
     def look(self) -> list[Finding]:
-        """Return all differences without changing anything.
+        """Return all differences without repairing any.
 
         :raises BackendError: if the target does not answer
         """
@@ -186,7 +186,7 @@ class OneShot:
                                         if (case.volume_id, case.initiator) not in theirs)])
 
     def repair(self) -> list[Finding]:
-        """Repair all differences, first interrupted rows and then the target.
+        """Resume interrupted attachments and work, then repair the differences of the target.
 
         :returns: each difference with the outcome of its repair
         :raises BackendError: if the target does not answer

@@ -1,6 +1,7 @@
 """Start, operation and stop of the volume service of one backend.
 
-The service first accepts calls. It then recovers work and reconciles the target in the background.
+The service first accepts RPC calls. It then recovers interrupted work and reconciles the target in
+the background.
 """
 import contextlib
 import dataclasses
@@ -30,12 +31,12 @@ _WIPE_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """Components of a volume service, and the functions that it calls.
+    """Components of a volume service, and functions that the service calls.
 
-    :ivar prepare: called before the service accepts messages
-    :ivar recover: continues interrupted work, which may take long
-    :ivar reconcile: compares the target with the rows, and waits for nothing else
-    :ivar leave: releases the leases of this process instance
+    :ivar prepare: called before the service accepts RPC calls
+    :ivar recover: resumes interrupted work, called periodically; may take long
+    :ivar reconcile: compares the target with the rows, called periodically in a thread of its own
+    :ivar leave: releases the leases of this process instance, called at the stop
     :ivar more: further periodic tasks
     """
 
@@ -97,7 +98,7 @@ class VolumeService:
     def start(self) -> None:
         """Start all components, and serve calls.
 
-        If a component fails to start, those that this call has started are stopped again.
+        If a component fails to start, all components are stopped again.
 
         :raises ConfigurationError: if the store or the target is unusable
         """
@@ -110,7 +111,7 @@ class VolumeService:
         LOG.info('Volume service started%s', log.fields(host=self._host))
 
     def adjust(self, report_seconds: float, settings: volume_conf.VolumeSettings) -> None:
-        """Apply changed periods of the periodic tasks."""
+        """Change the periods of the periodic tasks to those of the given settings."""
         self._beating.every(report_seconds)
         self._reporting.every(settings.stats_seconds)
         self._recovering.every(settings.reconcile_seconds)
@@ -122,7 +123,7 @@ class VolumeService:
         The service accepts no new calls, finishes running work, leaves other work to other
         processes, and stops the target if configured so. A repeated call does nothing.
         """
-        # A component is stopped even if one that was stopped before it has failed.
+        # The other components are stopped even if the stop of a component fails.
         with contextlib.ExitStack() as ending:
             for end in reversed(self._ending):
                 ending.callback(end)

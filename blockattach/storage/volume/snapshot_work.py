@@ -1,4 +1,4 @@
-"""Work on a backend that creates and deletes snapshots, and reverts volumes to them."""
+"""Work that creates and deletes snapshots of a backend, and reverts volumes to snapshots."""
 import functools
 from typing import NamedTuple
 
@@ -33,8 +33,8 @@ class Made(NamedTuple):
 class SnapshotWork:
     """Handlers of the work on the snapshots of one backend.
 
-    Threads of this process exclude each other from a snapshot. They do not exclude each other from
-    its volume, which may be used meanwhile.
+    One thread of this process at a time works on a snapshot. Other threads may act on the volume
+    of the snapshot meanwhile.
     """
 
     def __init__(self, context: work_context.WorkContext) -> None:
@@ -82,7 +82,7 @@ class SnapshotWork:
                 done=lambda self, claim, result: db_snapshots.cleaned(self._database, claim),
                 cancel=work_ends.forget)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Delete the remains of a snapshot that was deleted during its creation."""
+        """Delete the data of a snapshot that was deleted during its creation."""
         snapshot_id = claim.resource_id.partition('@')[0]
         with self._leases.alone(snapshot_id):
             snapshot = snapshot_queries.find_even_deleted(self._database, snapshot_id)
@@ -94,7 +94,7 @@ class SnapshotWork:
         """Delete the snapshots of a volume that is deleted with its snapshots.
 
         :param claim: claim of the work that deletes the volume
-        :raises StaleGeneration: if another process has taken that work over
+        :raises StaleGeneration: if another process has taken over the work
         """
         for snapshot in snapshot_queries.of_volume(self._database, volume.id):
             with self._leases.alone(snapshot.id):
@@ -120,9 +120,9 @@ class SnapshotWork:
             failpoints.point('volume.reverts.after_revert')
 
     def _undo(self, item: Made) -> None:
-        """Delete the remains of a snapshot that was deleted during its creation.
+        """Delete the data of a snapshot that was deleted during its creation.
 
-        Nothing is deleted if another process creates the snapshot or has created it.
+        Nothing is deleted if another process is creating the snapshot, or has created it.
         """
         with self._leases.alone(item.snapshot.id):
             now = snapshot_queries.find(self._database, item.snapshot.id)

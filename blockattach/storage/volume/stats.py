@@ -31,7 +31,7 @@ class PoolReporter:
                  waiting: threads.Threads | None = None) -> None:
         """Create a reporter that has not measured anything yet.
 
-        :param waiting: locks for threads of this process
+        :param waiting: factory of locks for threads of this process
         """
         self._database = database
         self._backend = backend
@@ -46,22 +46,22 @@ class PoolReporter:
         self._stored = 0
 
     def target_is(self, wrong: str | None) -> None:
-        """Record the state of the target, and report the pools with it.
+        """Record whether the target answers, and report the pools again.
 
         While the target does not answer, schedulers place no new volumes on the pools.
 
-        :param wrong: what is wrong with the target; None if it answers
+        :param wrong: reason why the target does not answer; None if it answers
         """
         self._target_wrong = wrong
         self.report()
 
     def report(self, again: bool = False) -> None:
-        """Measure the pools and store the reports.
+        """Query the store for its pools, and store their reports in the database.
 
-        A backend that cannot be measured counts as down.
+        If the query fails, the backend counts as down.
 
-        :param again: True after a change by this service, which most probably has not changed the
-            set of pools
+        :param again: True after a volume was changed, so that the set of pools is probably still
+            the same and only the stored reports need to be updated
         """
         try:
             number = next(self._measurements)
@@ -88,11 +88,11 @@ class PoolReporter:
                          self._availability_zone)
 
     def wrong(self) -> str | None:
-        """Return why the backend counts as down, or None if it does not."""
+        """Return the reason why the backend counts as down, or None if it is up."""
         return 'the backend cannot report its pools' if self._silent else self._target_wrong
 
     def sizes(self) -> dict[metrics.Metric, dict[tuple[str, ...], float]]:
-        """Return the last measured sizes of each pool in bytes, by metric and pool name."""
+        """Return the last reported sizes of each pool in bytes, by metric and pool name."""
         sizes: dict[metrics.Metric, dict[tuple[str, ...], float]] = {
             metrics.POOL_TOTAL: {}, metrics.POOL_FREE: {}, metrics.POOL_PROVISIONED: {}}
         for name, said in self._said.items():
@@ -103,7 +103,7 @@ class PoolReporter:
         return sizes
 
     def announce(self) -> None:
-        """Notify all schedulers that the backend is up, so that they place waiting volumes."""
+        """Notify all schedulers that the backend is up, so that they schedule waiting volumes."""
         try:
             self._scheduler.report_pools(
                 context.admin_context(),

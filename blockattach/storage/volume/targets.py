@@ -1,7 +1,7 @@
 """Supervision of the target of a backend, either a target process or a target in the kernel.
 
-A target process is started, watched, and left running or stopped at the end. Any other target
-needs no watch of its own, because the comparison with the rows queries its exports periodically.
+A target process is started with the service, watched, and left running or stopped with the
+service. Any other target is not watched, because the reconciler queries its exports periodically.
 """
 from collections.abc import Callable
 
@@ -55,25 +55,25 @@ class TargetProcess:
             self._daemon.start()
 
     def adopt(self) -> None:
-        """Apply ``ends_with_service`` now that the start of the service has succeeded.
+        """Apply ``ends_with_service`` from now on, because the start of the service has succeeded.
 
-        From now on it does not matter whether the service has started the process.
+        Until then, `stop` ends the process only if this service has started the process.
         """
         self._ends = self._ends_with_service
 
     def stop(self) -> None:
         """Stop the target process if it ends with the service.
 
-        After a failed start of the service, stop the process if that start has started it.
+        After a failed start of the service, the process is stopped if the service has started it.
         """
         if self._daemon is not None and self._ends:
             self._daemon.stop()
 
     def watch(self) -> None:
-        """Check the target process, and restart it if it has died.
+        """Check the target process, and restart the process if it has died.
 
-        After a restart its exports are restored. A process that hangs is not restarted, because it
-        still has its sessions. A process that another program has to start is only waited for.
+        After a restart, the exports are restored. A process that hangs is not restarted, because
+        it still has its sessions. If another program starts the process, the supervisor waits.
         """
         if self._daemon is None:
             return
@@ -110,7 +110,7 @@ class TargetProcess:
 
 
 class TargetAnswers:
-    """Watch of a target that has no process, by means of the periodic comparison with the rows.
+    """Watch of a target that has no process, by means of the reconciler that queries the target.
 
     A target process has a `TargetProcess` instead.
     """
@@ -132,7 +132,7 @@ class TargetAnswers:
     def compare(self) -> None:
         """Compare the target with the rows.
 
-        A target that does not answer is logged once, until it answers again.
+        If the target does not answer, one error is logged until the target answers again.
         """
         try:
             self._compare()

@@ -1,4 +1,4 @@
-"""Data of volumes: creation, empty or from a source, and copies between backends."""
+"""Creation of volumes, empty or with the data of a source, and copies between backends."""
 import contextlib
 
 from blockattach.platform import disks
@@ -25,7 +25,7 @@ class Maker:
         self._cache = image_cache.ImageCache(context)
 
     def takes_long(self, item: volume_queries.AtWork) -> bool:
-        """Return True if data may have to be copied, which takes minutes or hours."""
+        """Return True if the creation of a volume may copy data, which takes minutes or hours."""
         volume = item.volume
         copied = volume.snapshot_id is not None or volume.source_volid is not None
         return copied or (volume_images.image_of(item.progress) is not None
@@ -37,10 +37,10 @@ class Maker:
         An existing volume is left as it is. The source is only read. If the claim of the work is
         lost, a copy ends early.
 
-        :returns: the work item, with the source that was used
+        :returns: the work item, whose volume names the cached volume if it was cloned from one
         :raises BackendRefused: if the backend refuses, the source no longer exists, or the store
-            cannot copy it; a repetition is pointless
-        :raises verbs.Left: if this process ends before the copy is finished
+            cannot copy the source; a repetition would fail, too
+        :raises verbs.Left: if this process stops before the copy is finished
         """
         volume = item.volume
         copied = self._copied(item.claim)
@@ -84,11 +84,11 @@ def copy_volume(source: backends.KeptBackend, volume: records.Volume,
                 target: backends.KeptBackend, copy: records.Volume, copied: base.Copied) -> None:
     """Copy the data of a volume to a new, empty volume on another backend.
 
-    :param copy: the volume as it will be on the target backend
-    :param copied: called with the length of each piece that is read, from the source and, for the
-        verification, from the copy
-    :raises BackendRefused: if the volume or its copy does not exist, or if their data differs in
-        the end
+    :param copy: record of the volume with the host and pool of the target backend
+    :param copied: callback with the length of each piece that is read. The source is read for the
+        copy, then the copy is read for the verification.
+    :raises BackendRefused: if the volume or its copy does not exist, or if the data of the
+        finished copy differs
     :raises OSError: if the data cannot be read or written
     """
     with contextlib.closing(source.disk(volume)) as here, \

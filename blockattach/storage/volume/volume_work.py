@@ -1,4 +1,4 @@
-"""Work on a backend that creates and deletes volumes."""
+"""Work that creates and deletes volumes of a backend."""
 import functools
 
 from blockattach.platform import context
@@ -45,7 +45,7 @@ class VolumeWork:
         undo=lambda self, item: self._remains.remove_if_elsewhere(item.volume))
     def create(self, caller: context.RequestContext, claim: records.Claim,
                ) -> volume_queries.AtWork | verbs.TakesLong:
-        """Create a volume, at once or, if data must be copied, in the background."""
+        """Create a volume. If data must be copied, the work continues in the background."""
         with self._leases.alone(claim.resource_id):
             item = volume_queries.claimed(self._database, claim)
             if not self._maker.takes_long(item):
@@ -99,5 +99,5 @@ class VolumeWork:
                 done=lambda self, claim, result: self._remains.forget(claim),
                 cancel=work_ends.forget)
     def cleanup(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Delete the remains of a volume on a pool to which it no longer belongs."""
+        """Delete the data of a volume in a pool to which the volume no longer belongs."""
         self._remains.clean(claim)

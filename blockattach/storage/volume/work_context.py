@@ -1,4 +1,4 @@
-"""Shared environment of the handlers of work on one backend, built by the wiring."""
+"""Dependencies that all handlers of work on one backend share."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from blockattach.storage.images import moving
 
 Notify = Callable[[Sequence[str], str], Mapping[str, str]]
-"""Notifies servers of the new size of a volume, and returns the reasons of failures by server."""
+"""Function that notifies servers of the new size of a volume. Its arguments are the ids of the
+servers and of the volume. It returns the reasons of failures by server id."""
 
 
 def _no_event(volume_id: str, done: bool) -> None:
@@ -32,15 +33,15 @@ class WorkContext:
     """Dependencies of the handlers of work, which keep no state of their own.
 
     :ivar retry_seconds: time in seconds after which a failed deletion is retried
-    :ivar scheduler: selects another pool for a volume that cannot be created or moved here
+    :ivar scheduler: selects another pool for a volume that this backend cannot create or receive
     :ivar schedule_seconds: time in seconds after which the scheduler is asked again
     :ivar served: all backends of this process by ``host@backend``; volumes move between them
     :ivar cache: settings of the image cache; None if no images are cached
     :ivar mover: download and upload of images; None if Glance is not configured
     :ivar reimaged: notifies the server of a volume whether a reimage has succeeded
     :ivar notify: notifies servers; None if no server uses the volumes of this service
-    :ivar notice_seconds: time in seconds for which a process that notifies servers may send no
-        heartbeat
+    :ivar notice_seconds: time in seconds without a heartbeat after which another process takes
+        over a notification
     """
 
     database: storage_db.Database
@@ -58,15 +59,14 @@ class WorkContext:
     notice_seconds: float = 0.0
 
     def copied(self, claim: records.Claim) -> Callable[[int], None]:
-        """Return the callback of a copy for work on a volume.
+        """Return the callback (`blockattach.storage.drivers.base.Copied`) of a copy for work.
 
-        The callback ends the copy when the claim is lost; see
-        `blockattach.storage.drivers.base.Copied`.
+        The callback ends the copy when the claim of the work is lost.
         """
         return self.pace.of_claim(self.database, claim)
 
     def place_again(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Ask the scheduler for another pool, unless a scheduler has already continued the work.
+        """Ask the scheduler for another pool, unless a scheduler has already selected one.
 
         :param claim: claim of the work that failed on this backend
         """

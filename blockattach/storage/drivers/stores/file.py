@@ -44,8 +44,7 @@ _HIDDEN = re.compile(r'\.(?P<name>(volume|snapshot)-[0-9a-f-]{36})\.\w+\.new')
 """Pattern of the names of unfinished and deleted files. Other hidden files are never deleted."""
 _FREED = 16 * units.MIB
 """Number of bytes that are freed at once. While a file system frees a large file in one step, and
-discards its blocks on the disk, other processes that flush data to the file system have to wait.
-"""
+discards its blocks on the disk, other processes that flush data to the file system must wait."""
 _SNAPSHOT = 'snapshot-'
 
 
