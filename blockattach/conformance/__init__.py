@@ -1,1 +1,1 @@
-"""Conformance kits: unittest classes that drivers subclass to prove their contracts."""
+"""Conformance kits: base classes for unittest tests that prove the contracts of a driver."""

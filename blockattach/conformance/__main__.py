@@ -2,9 +2,9 @@
 
     blockattach-conformance my_driver.tests.test_conformance
 
-Each module holds test classes derived from the kits, as unittest runs them. The results of all
-classes that test the same driver are printed as one table. The exit status is 1 if a behaviour
-failed, or if the declared capabilities of a driver differ from the proved ones.
+Each module contains test classes that are derived from the kits. The results of all classes that
+test the same driver are printed as one table. The exit status is 1 if a behaviour failed, or if
+the declared capabilities of a driver differ from its proved capabilities.
 """
 import argparse
 import importlib
@@ -29,13 +29,13 @@ KITS: dict[str, tuple[type[report.Reported], ...]] = {
     'target': (target.TargetContract, target.AccessContract, target.ResizeContract,
                target.DaemonContract, target.ReservationContract, scsi.ScsiContract),
 }
-"""Contracts of each kit."""
+"""Contract classes of each kit."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the kits of some modules.
+    """Run the tests of the modules on the command line, and print the results.
 
-    :param arguments: arguments of the command line; None for those of this process
+    :param arguments: command-line arguments; None for the arguments of this process
     :returns: exit status
     """
     # Find modules in the current directory, as ``python -m`` does. The console script has its own
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def examine(modules: Iterable[types.ModuleType]) -> list[report.Report]:
-    """Run all test classes in the modules that are derived from a kit.
+    """Run the test classes of modules, as far as the classes are derived from a kit.
 
     Errors and failures are printed to standard error.
 
@@ -95,7 +95,7 @@ def _kinds(module: types.ModuleType) -> list[type[report.Reported]]:
 
 
 def _joined(reports: Iterable[report.Report]) -> list[report.Report]:
-    """Join reports to one report for each driver, in the order of the first reports."""
+    """Join the reports on each driver. The drivers keep the order of their first reports."""
     by_driver: dict[str, report.Report] = {}
     for part in reports:
         name = part.subject or part.driver

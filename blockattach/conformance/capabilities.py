@@ -1,4 +1,4 @@
-"""Parts of the conformance kit on optional capabilities of stores: data, discard, wipe, manage."""
+"""Parts of the conformance kit for stores: the capabilities disks, discard, wipe and manage."""
 import os
 import stat
 import subprocess
@@ -11,7 +11,7 @@ from blockattach.storage.drivers import base
 
 _MUCH = 16 * units.MIB
 _ROUNDS = 4096
-"""Upper bound of the calls of `wipe`, about one second of work each, that wiping 1 GiB takes."""
+"""Maximum number of calls of `wipe` that wipe 1 GiB. One call takes about one second."""
 
 
 class DiskContract(store_base.StoreBase):
@@ -58,7 +58,7 @@ class DiscardContract(store_base.StoreBase):
     provable = frozenset({'discard'})
 
     def discard(self, volume: base.StoredVolume, length: int) -> None:
-        """Discard the first ``length`` bytes of a volume, as a user on this host would."""
+        """Discard the first ``length`` bytes of a volume, on its device or in its file."""
         path = self.store.device(volume)
         if stat.S_ISBLK(os.stat(path).st_mode):
             subprocess.run(['blkdiscard', '--offset', '0', '--length', str(length), path],

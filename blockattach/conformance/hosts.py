@@ -1,8 +1,8 @@
 """Conformance kit for implementations of `blockattach.compute.hosts.base.Host`.
 
-A subclass provides two hosts that reach the same volumes, and disks of these volumes. If guests
-have data, the tests read and write disks from within the guests. Tests call most methods twice,
-because each method of a host must be idempotent.
+A subclass provides two hosts with access to the same volumes, and disks of these volumes. If the
+guests are real, the tests read and write disks from within the guests. The tests call most methods
+twice, because each method of a host must be idempotent.
 """
 import abc
 import unittest
@@ -18,10 +18,11 @@ _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 
 
 class HostContract(unittest.TestCase):
-    """Behaviours of a host.
+    """Behaviours of `blockattach.compute.hosts.base.Host`.
 
-    :cvar moves: True if servers can move between hosts of this kind
-    :cvar has_bytes: True if guests have data; `read` and `write` must then be implemented
+    :cvar moves: True if hosts of this kind support the live migration of servers
+    :cvar has_bytes: True if guests can read and write disks; a subclass that sets True must
+        implement `read` and `write`
     """
 
     moves = True
@@ -36,9 +37,10 @@ class HostContract(unittest.TestCase):
 
     @abc.abstractmethod
     def make(self, name: str) -> base.Host:
-        """Return a driver for a host.
+        """Return a driver for the host with the given name.
 
-        Called again with that name, return another driver, which finds the servers of the host.
+        A second call with the same name must return another driver that finds the servers of the
+        host.
         """
 
     @abc.abstractmethod
@@ -46,7 +48,7 @@ class HostContract(unittest.TestCase):
              volume_id: str | None = None, mode: connection.AccessMode = _RW) -> base.Disk:
         """Return a disk of a volume that the server may access from the host.
 
-        :param volume_id: None for a new volume
+        :param volume_id: volume of the disk; None for a new volume
         """
 
     def read(self, host: base.Host, server_id: str, volume_id: str) -> bytes:
@@ -63,7 +65,7 @@ class HostContract(unittest.TestCase):
     def guest(self, disks: Iterable[base.Disk] = (), server_id: str | None = None) -> base.Guest:
         """Return the description of a server.
 
-        :param server_id: None for a new server
+        :param server_id: id of the server; None for a new id
         """
         return base.Guest(server_id or str(uuid.uuid4()), 'server', 1, 256, tuple(disks))
 
@@ -76,7 +78,7 @@ class HostContract(unittest.TestCase):
         return guest
 
     def assert_has(self, host: base.Host, server_id: str, *disks: base.Disk) -> None:
-        """Assert that the guest has exactly these disks, each in its access mode."""
+        """Assert that a server has exactly the given disks, each in its access mode."""
         self.assertEqual({one.volume_id: one.mode for one in disks}, host.disks(server_id))
 
     def test_a_connector_names_the_host_and_an_initiator(self) -> None:
@@ -118,7 +120,10 @@ class HostContract(unittest.TestCase):
         self.assertEqual({guest.server_id: _RUNNING}, self.host.servers())
 
     def unreachable(self, disk: base.Disk) -> base.Disk | None:
-        """Return the disk with a wrong password; None if this kind of host does not check it."""
+        """Return a copy of a disk with a wrong CHAP password.
+
+        :returns: None if hosts of this kind do not check the password
+        """
         return None
 
     def test_it_is_stopped_and_started_with_its_disks(self) -> None:

@@ -1,7 +1,8 @@
-"""Part of the conformance kit on processes that are killed during a verb of a store.
+"""Part of the conformance kit for stores: processes that are killed during a call of a store.
 
-A child process runs the verb and kills itself before a call that changes something. The kit then
-checks the store after a start, after a repeat of the verb and after a deletion.
+A child process calls a method of the store, the *verb*, and kills itself before a system call that
+changes something. The kit then checks the store after a restart, after a repeated call of the verb
+and after a deletion.
 """
 import os
 import signal
@@ -21,16 +22,17 @@ _NAMES = ('copy_file_range', 'fchmod', 'fdatasync', 'flock', 'fork_exec', 'fsync
 # calls under these names.
 _CHANGES = frozenset((module, name) for module in ('posix', 'fcntl', '_posixsubprocess')
                      for name in _NAMES)
-"""Python functions that change files or start programs. The process is killed before them."""
+"""Python functions that change files or start programs, by module and name. The child process is
+killed before a call of one of these functions."""
 
 
 class _Scene(NamedTuple):
-    """Verb of a store with its preparation.
+    """Verb of a store with prepared arguments.
 
-    :ivar act: runs the verb; a repeat completes the verb
-    :ivar undo: deletes the result; None if the verb creates nothing
-    :ivar has_mark: returns the object that has the mark afterwards; None if no object has
-    :ivar two_names: the object may temporarily have two names, without being copied
+    :ivar act: calls the verb; a repeated call completes an interrupted one
+    :ivar undo: deletes the volume or snapshot that the verb creates; None if it creates none
+    :ivar has_mark: volume that must contain `store_base.MARK` after the verb; None for no check
+    :ivar two_names: True if an interrupted verb may leave a volume with two names
     """
 
     act: Callable[[base.VolumeStore], object]
@@ -40,15 +42,18 @@ class _Scene(NamedTuple):
 
 
 class KillContract(store_base.StoreBase):
-    """Behaviours of the verbs of a store whose process is killed."""
+    """Behaviours of a store whose process is killed during a verb."""
 
     kill_points: int | None = 5
-    """Number of points at which each verb is killed; None for all."""
+    """Number of points at which each verb is killed; None for all possible points."""
     goes_on = False
-    """True if a repeat resumes from the leftovers of a killed process. A restart keeps them."""
+    """True if `check` keeps unfinished data of a killed process, for use by a repeated verb."""
 
     def stored_names(self) -> frozenset[str]:
-        """Return the names of all objects on the backend, also unfinished and deleted ones."""
+        """Return the names of all volumes and snapshots on the backend.
+
+        Unfinished and deleted volumes and snapshots that still occupy space are included.
+        """
         self.leaves_out('remains of a killed process', 'stored_names is not implemented')
 
     def test_create_killed_anywhere_leaves_nothing(self) -> None:
@@ -150,7 +155,7 @@ class KillContract(store_base.StoreBase):
                     self._kill_and_undo(self._anew(build), point)
 
     def _anew(self, build: Callable[[], _Scene]) -> _Scene:
-        """Build a scene on a fresh store, because pools are small."""
+        """Prepare a verb on a fresh store. One store may not have space for all tests."""
         self.store = self.make()
         self.store.check()
         return build()
@@ -173,7 +178,7 @@ class KillContract(store_base.StoreBase):
             self.assertEqual(store_base.MARK, self._read(scene.has_mark, 64 * units.MIB))
 
     def _kill_and_undo(self, scene: _Scene, point: int) -> None:
-        """Check that deletion removes the leftovers of a verb that is never repeated."""
+        """Check that a deletion removes the unfinished data of a verb that is not repeated."""
         assert scene.undo is not None
         begun = len(self.stored_names())
         self._kill(scene, point)
@@ -181,7 +186,10 @@ class KillContract(store_base.StoreBase):
         self.assertEqual(begun, len(self.stored_names()), self.stored_names())
 
     def _points(self, scene: _Scene) -> list[int]:
-        """Run a verb once, and return the numbers of the calls at which to kill the process."""
+        """Run a verb once, and return the numbers of the calls before which to kill the process.
+
+        Only calls of functions in `_CHANGES` are counted, from 1 on.
+        """
         passed = 0
 
         def count() -> None:
@@ -203,7 +211,10 @@ class KillContract(store_base.StoreBase):
         return sorted({round(number * apart) for number in range(1, self.kill_points + 1)})
 
     def _kill(self, scene: _Scene, point: int) -> None:
-        """Run a verb in a child process, which is killed at a point or ends after the verb."""
+        """Run a verb in a child process, and kill the child before the call with number ``point``.
+
+        The child ends after the verb if the verb makes fewer calls.
+        """
         # A fork, because the child needs the store and the scene, which cannot be pickled.
         child = os.fork()
         if not child:
@@ -228,7 +239,7 @@ def _die(point: int, scene: _Scene, store: base.VolumeStore) -> None:
 
 
 def _watch(passed: Callable[[], None]) -> None:
-    """Call ``passed`` before each call of this thread that changes something."""
+    """Call ``passed`` before each call of a function in `_CHANGES` by this thread."""
     def look(_frame: object, event: str, called: Any) -> None:
         if event == 'c_call' and (called.__module__, called.__name__) in _CHANGES:
             passed()
@@ -237,6 +248,6 @@ def _watch(passed: Callable[[], None]) -> None:
 
 
 def _verb(store: base.VolumeStore, name: str) -> Callable[..., object]:
-    """Return a verb of an optional capability of the store."""
+    """Return a verb of an optional capability of a store, by the name of its method."""
     found: Callable[..., object] = getattr(store, name)
     return found

@@ -1,4 +1,4 @@
-"""Parts of the conformance kit on initiators and on the portals of a target."""
+"""Parts of the conformance kit for targets: initiator names and portals."""
 import dataclasses
 import secrets
 from typing import Any
@@ -11,7 +11,7 @@ _SIZE = 4096
 
 
 def in_capitals(grant: connection.Grant) -> connection.Grant:
-    """Return a grant of a host that also sends its name in another case."""
+    """Return a copy of a grant that also admits the initiator name in upper case."""
     prefix, _, name = grant.initiator.partition(':')
     return dataclasses.replace(grant, spellings=frozenset({f'{prefix}:{name.upper()}'}))
 
@@ -87,7 +87,10 @@ class PortalContract(target_base.TargetBase):
 
 
 class PathContract(PortalContract):
-    """Behaviours of a target that a real host sees on each path. The tests need `host`."""
+    """Behaviours of a target that a real initiator sees at each portal.
+
+    The behaviours are skipped unless `host` returns an initiator.
+    """
 
     def setUp(self) -> None:
         super().setUp()
@@ -98,7 +101,7 @@ class PathContract(PortalContract):
 
     def held(self, export: connection.Export, grant: connection.Grant,
              read_only: bool = False) -> target_base.Held:
-        """Grant access, log in, and return the session."""
+        """Grant an initiator access, log in as this initiator, and return the session."""
         made = self.target.grant(export, grant)
         session = self.real.hold(made, grant.initiator, grant.credential, read_only)
         self.addCleanup(session.close)
@@ -106,7 +109,7 @@ class PathContract(PortalContract):
 
     def on_paths(self, export: connection.Export,
                  grant: connection.Grant) -> list[target_base.Held]:
-        """Grant access, log in at every portal, and return the sessions.
+        """Grant an initiator access, log in at every portal, and return the sessions.
 
         The behaviour is skipped if the target has only one portal.
         """

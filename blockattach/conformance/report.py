@@ -1,7 +1,7 @@
 """Reports of the conformance kits: proved, skipped and failed behaviours of a driver.
 
-Each test class prints a short report after its tests. The report names skipped behaviours, so that
-nobody takes them for proved ones::
+Each test class prints a short report after its tests. The report names each skipped behaviour and
+the reason::
 
     conformance: FileStoreTest: 56 behaviours: 51 proved, 4 not declared, 1 skipped, 0 failed
     conformance: FileStoreTest: declared: clone; proved: clone
@@ -26,7 +26,7 @@ _UNDECLARED = 'the driver does not declare '
 
 
 class Outcome(enum.StrEnum):
-    """Outcome of a behaviour."""
+    """Outcome of the test of one behaviour."""
 
     PROVED = 'proved'
     NOT_DECLARED = 'not declared'
@@ -52,7 +52,7 @@ class Behaviour:
 class Report:
     """Result of running a kit, or a part of it, on one driver.
 
-    :ivar driver: name of the test class
+    :ivar driver: name of the test class; name of the driver class in a joined report
     :ivar provable: capabilities that this part of the kit can prove
     :ivar declared: capabilities that the driver declares
     :ivar whole: True if all behaviours of the part were run, not a selection
@@ -68,7 +68,7 @@ class Report:
     subject: str = ''
 
     def unproved(self) -> frozenset[str]:
-        """Return the declared capabilities that this part could have proved but did not."""
+        """Return the declared capabilities in ``provable`` that no test has proved."""
         return (self.declared & self.provable) - self.proved
 
     def undeclared(self) -> frozenset[str]:
@@ -87,7 +87,7 @@ class Report:
         self.whole = self.whole and other.whole
 
     def head(self) -> list[str]:
-        """Return lines with the number of behaviours by outcome, and the capabilities."""
+        """Return lines with the numbers of behaviours by outcome, and with the capabilities."""
         counts = ', '.join(f'{self.count(outcome)} {outcome}' for outcome in Outcome)
         return [f'{len(self.behaviours)} behaviours: {counts}',
                 f'declared: {_words(self.declared)}; proved: {_words(self.proved)}',
@@ -116,17 +116,17 @@ class Report:
     def print(self, stream: TextIO | None = None) -> None:
         """Print the short report.
 
-        :param stream: None for standard error
+        :param stream: output stream; None for standard error
         """
         for line in self.lines():
             print(line, file=stream or sys.stderr)
 
 
 class Reported(unittest.TestCase):
-    """Base class of the kits, which records declared capabilities and outcomes.
+    """Base class of the kits, which records declared capabilities and the outcomes of tests.
 
     :cvar provable: capabilities that this part of a kit can prove
-    :cvar prints_report: True if a class prints its report after its tests
+    :cvar prints_report: True if each test class prints its report after its tests
     """
 
     prints_report: ClassVar[bool] = True
@@ -136,8 +136,8 @@ class Reported(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        # A test class may derive from several parts of a kit. Its own attribute `provable` is only
-        # that of the first part.
+        # A test class may derive from several parts of a kit. It inherits the attribute `provable`
+        # of the first part only.
         cls.report = Report(cls.__name__, frozenset().union(
             *(vars(kind).get('provable', ()) for kind in cls.__mro__)))
 
@@ -160,7 +160,7 @@ class Reported(unittest.TestCase):
                                  f'{_words(cls.report.unproved())}')
 
     def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
-        """Run the test, and record the outcome of its behaviour."""
+        """Run the test, and add the outcome to the report of the class."""
         noted = _Noted(self.defaultTestResult() if result is None else result)
         # unittest accepts any object with the methods of a result.
         super().run(noted)  # type: ignore[arg-type]
@@ -188,13 +188,14 @@ class Reported(unittest.TestCase):
             raise unittest.SkipTest(f'{_UNDECLARED}{capability}')
 
     def proves(self, capability: str) -> None:
-        """Record that a capability works."""
+        """Record that the running test has proved a capability."""
         self.report.proved.add(capability)
 
     def leaves_out(self, behaviour: str, reason: str) -> NoReturn:
-        """Skip a behaviour that cannot be tested in this environment.
+        """Skip the running test, because this environment does not permit it.
 
-        The report shows the reason.
+        :param behaviour: description of the untested behaviour
+        :param reason: reason, which the report shows
         """
         raise unittest.SkipTest(f'{behaviour}: {reason}')
 

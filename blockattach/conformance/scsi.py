@@ -1,4 +1,4 @@
-"""Part of the conformance kit on SCSI commands: unmap, block sizes and reservations.
+"""Part of the conformance kit for targets: SCSI commands (unmap, block sizes, reservations).
 
 Each behaviour is tested on every target. A target fails if it has a capability that it does not
 declare, or declares a capability that it does not have.
@@ -24,7 +24,10 @@ _MARKER = b'written by another host!'
 
 
 class ScsiContract(target_base.TargetBase):
-    """Behaviours of a target that hosts see through SCSI commands. The tests need `commander`."""
+    """Behaviours of a target that hosts see by SCSI commands.
+
+    The behaviours are skipped unless `commander` returns a host.
+    """
 
     provable = frozenset({'live_resize', 'native_blocks', 'unmap'})
 
@@ -38,7 +41,7 @@ class ScsiContract(target_base.TargetBase):
 
     def logged_in(self, export: connection.Export,
                   grant: connection.Grant) -> target_base.Commands:
-        """Grant access, log in, and return the session."""
+        """Grant an initiator access, log in as this initiator, and return the session."""
         session = self.real.log_in(self.target.grant(export, grant), grant.initiator,
                                    grant.credential)
         self.addCleanup(session.close)
@@ -138,9 +141,9 @@ class ScsiContract(target_base.TargetBase):
 
 
 def _curious(lun: int) -> Iterator[tuple[str, bytes, int]]:
-    """Yield commands whose response can be shorter than the buffer that the host offers.
+    """Yield commands whose response can be shorter than the receive buffer of the host.
 
-    :returns: the name, the CDB and the logical unit of each command
+    Each item is the name, the CDB and the logical unit of a command.
     """
     absent = lun + 1
     yield 'READ of an absent unit', _read_10(0, _LEAK // _USUAL_BLOCK), absent

@@ -1,4 +1,4 @@
-"""Part of the conformance kit on stores with snapshots, clones of snapshots, and revert."""
+"""Part of the conformance kit for stores: snapshots, clones of snapshots, and revert."""
 from blockattach.conformance import store_base
 from blockattach.platform import errors
 from blockattach.platform import units
@@ -213,7 +213,7 @@ class SnapshotContract(store_base.StoreBase):
         self._assert_absent(missing)
 
     def _kept(self) -> tuple[base.StoredVolume, base.StoredSnapshot]:
-        """Return a volume with the mark at its beginning, and a snapshot of the volume.
+        """Return a volume that begins with `store_base.MARK`, and a snapshot of the volume.
 
         The behaviour is skipped unless the store can also clone snapshots.
         """

@@ -1,9 +1,11 @@
-"""Conformance kit for stores: subclass `StoreContract`, and return a fresh store from `make`.
+"""Conformance kit for stores.
+
+A driver is tested by a subclass of `StoreContract` whose `make` returns a fresh store::
 
     class LvmTest(store.StoreContract):
 
         def make(self):
-            return lvm.LvmStore(settings)
+            return lvm.load(settings)
 """
 from concurrent import futures
 
@@ -33,7 +35,7 @@ class StoreContract(snapshots.SnapshotContract, capabilities.WipeContract,
 
     provable = frozenset({'clone'})
     rounds_at_once = 5
-    """Number of volumes that each of the concurrent threads creates and deletes, one by one."""
+    """Number of volumes that each of the concurrent threads creates and deletes in sequence."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
         self.assertLessEqual(self.report.declared, self.report.provable)

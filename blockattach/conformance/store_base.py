@@ -1,4 +1,4 @@
-"""Base class of the parts of the conformance kit for stores, which creates and reads volumes."""
+"""Base class of the conformance kit for stores, with methods that create and read volumes."""
 import abc
 import os
 import uuid
@@ -9,13 +9,13 @@ from blockattach.platform import units
 from blockattach.storage.drivers import base
 
 MARK = b'\xa5' * 4096
-"""Data that the tests write."""
+"""Data that the tests write to volumes."""
 
 
 class StoreBase(report.Reported, abc.ABC):
     """Base class of store tests. Each test has a fresh store.
 
-    :cvar has_bytes: False for a store without real data (a fake), whose volumes cannot be read
+    :cvar has_bytes: False for a store in memory, whose volumes have no devices to read or write
     """
 
     has_bytes = True
@@ -26,11 +26,11 @@ class StoreBase(report.Reported, abc.ABC):
         """Return an empty store with space for some volumes of a few GiB."""
 
     def remake(self) -> base.VolumeStore:
-        """Return the store of the test as a restarted process opens it."""
+        """Return another driver for the store of the test, as after a restart of the process."""
         self.leaves_out('a restart', 'remake is not implemented')
 
     def make_unusable(self) -> base.VolumeStore | None:
-        """Return a store whose `check` fails; None if stores of this kind are always usable."""
+        """Return a store whose `check` fails, or None if stores of this kind are always usable."""
         return None
 
     def too_large_gb(self, store: base.VolumeStore) -> int:
@@ -48,7 +48,7 @@ class StoreBase(report.Reported, abc.ABC):
         return name
 
     def size_gb(self, volume: base.StoredVolume) -> float:
-        """Return the actual size of the volume in GiB."""
+        """Return the size of the device of a volume in GiB."""
         with open(self.store.device(volume), 'rb') as device:
             return device.seek(0, os.SEEK_END) / units.GIB
 

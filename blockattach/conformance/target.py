@@ -1,7 +1,8 @@
-"""Conformance kit for targets: subclass `TargetContract`, and return a fresh target from `make`.
+"""Conformance kit for targets.
 
-`AccessContract` adds tests with a real initiator (`host`), which prove what initiators see: who
-has access, who may write, whose sessions end, and that no other initiator is affected.
+A driver is tested by a subclass of `TargetContract` whose `make` returns a driver for a target
+without exports. `AccessContract` adds tests with a real initiator (`host`). They prove which
+initiators have access, which may write, and that only the sessions of revoked initiators end.
 """
 import dataclasses
 import secrets
@@ -207,7 +208,10 @@ class TargetContract(paths.PortalContract, paths.InitiatorContract):
 
 
 class AccessContract(paths.PathContract):
-    """Behaviours of a target that initiators see. The tests need `host`."""
+    """Behaviours of a target that initiators see: access, modes and sessions.
+
+    The behaviours are skipped unless `host` returns an initiator.
+    """
 
     def test_initiator_logs_in_by_each_form_that_was_sent(self) -> None:
         export = self.an_export()
@@ -337,7 +341,10 @@ class AccessContract(paths.PathContract):
 
 
 class ResizeContract(TargetBase):
-    """Behaviours of a target that implements `base.LiveResize`, except those that hosts see."""
+    """Behaviours of a target that implements `base.LiveResize`.
+
+    `blockattach.conformance.scsi` tests that hosts see the new size.
+    """
 
     def setUp(self) -> None:
         super().setUp()
@@ -402,7 +409,8 @@ class DaemonContract(TargetBase):
         self.crash()
         self.assertFalse(self.daemon().running())
         self.assertFalse(self.daemon().has_process())
-        # Without an answer it is not proved that nothing happened, so the errors are not final.
+        # A target that does not answer may still have executed the request, so the driver must
+        # raise BackendUncertain.
         with self.assertRaises(errors.BackendUncertain):
             self.target.grant(export, grant)
         with self.assertRaises(errors.BackendUncertain):
@@ -430,11 +438,14 @@ class ReservationContract(TargetBase):
     provable = frozenset({'host_reservations'})
 
     def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
-        """Register exactly these hosts, which have access, for persistent reservations."""
+        """Register the hosts of ``grants``, and no others, for persistent reservations.
+
+        The hosts have access to the volume already.
+        """
         self.leaves_out('registrations', 'registers is not implemented')
 
     def reserves(self, export: connection.Export, holder: connection.Grant) -> None:
-        """Give the reservation to one of the registered hosts."""
+        """Reserve the volume for one of the registered hosts."""
         self.leaves_out('reservations', 'reserves is not implemented')
 
     def setUp(self) -> None:
@@ -446,7 +457,7 @@ class ReservationContract(TargetBase):
             self.target.grant(self.export, grant)
 
     def held(self) -> list[connection.HostReservation | None]:
-        """Return the state of each host in the reservations that the target reports."""
+        """Return the role of each host in the persistent reservations that the target reports."""
         assert isinstance(self.target, base.HostReservations)
         found = self.target.reservations(self.export.volume_id)
         assert found is not None

@@ -1,4 +1,4 @@
-"""Base class of the parts of the conformance kit for targets, and protocols of its hosts."""
+"""Base class of the conformance kit for targets, and protocols of the hosts in its tests."""
 import abc
 import os
 import secrets
@@ -14,21 +14,20 @@ _RW = connection.AccessMode.RW
 
 
 class Held(Protocol):
-    """Session of a host that stays logged in."""
+    """Session of an initiator, open until `close`."""
 
     def can_write(self, offset: int, length: int, pattern: int) -> bool:
-        """Write a pattern.
+        """Write ``length`` bytes, and return True if the write succeeds.
 
-        :param offset: in bytes
-        :param length: in bytes
+        :param offset: offset of the first byte
+        :param length: number of bytes
         :param pattern: value of each byte
-        :returns: True if the write succeeds
         """
 
     def can_read(self, offset: int, length: int, pattern: int) -> bool:
-        """Read and compare a pattern, with the parameters of `can_write`.
+        """Return True if a read succeeds and each byte has the value ``pattern``.
 
-        :returns: True if the read succeeds and returns the pattern
+        The parameters are those of `can_write`.
         """
 
     def close(self) -> None:
@@ -47,19 +46,22 @@ class Host(Protocol):
 
     def hold(self, connection: connection.Connection, initiator: str,
              credential: connection.Credential, read_only: bool = False) -> Held:
-        """Log in, and return the session, which stays logged in."""
+        """Log in, and return the open session.
+
+        :param read_only: True to open the disk for reading only
+        """
 
 
 class Answer(Protocol):
-    """Answer of a target to a SCSI command."""
+    """Response of a target to a SCSI command."""
 
     @property
     def status(self) -> int:
-        """SCSI status. 0 (GOOD) is success; any other status is a failure."""
+        """SCSI status. The value 0 (GOOD) means success."""
 
 
 class Capacity(Protocol):
-    """Size of a volume and of its blocks, as a target reports them."""
+    """Sizes of a volume and of its blocks, as reported by READ CAPACITY (16)."""
 
     @property
     def blocks(self) -> int:
@@ -75,7 +77,7 @@ class Capacity(Protocol):
 
 
 class Commands(Protocol):
-    """Session over which a host sends SCSI commands unchanged."""
+    """Session of an initiator that sends any SCSI command, open until `close`."""
 
     def write(self, block: int, data: bytes) -> Answer:
         """Write whole blocks, starting at a block number."""
@@ -87,7 +89,7 @@ class Commands(Protocol):
         """Discard ``count`` blocks, starting at a block number."""
 
     def capacity(self) -> Capacity:
-        """Return the size that the target reports."""
+        """Return the capacity and the block sizes that the target reports."""
 
     def register(self, key: int) -> Answer:
         """Register a key for persistent reservations."""
@@ -96,10 +98,10 @@ class Commands(Protocol):
         """Reserve the volume with a registered key, so that no other host may write."""
 
     def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
-        """Return the data received for a command, whatever its status is.
+        """Return the data that the target sends for a command, whatever the status is.
 
-        :param length: size in bytes of the buffer
-        :param lun: logical unit; None for that of the session
+        :param length: size of the receive buffer in bytes
+        :param lun: number of the logical unit; None for that of the session
         """
 
     def close(self) -> None:
@@ -111,18 +113,18 @@ class Commander(Protocol):
 
     def log_in(self, connection: connection.Connection, initiator: str,
                credential: connection.Credential) -> Commands:
-        """Log in, and return the session, which stays logged in."""
+        """Log in, and return the open session."""
 
 
 class TargetBase(report.Reported, abc.ABC):
-    """Base class of target tests, which creates exports and grants and reads the actual grants."""
+    """Base class of target tests, with methods that create exports and grants."""
 
     @abc.abstractmethod
     def make(self) -> base.ExportTarget:
         """Return a driver for a running target without exports.
 
-        Called again within a test, return another driver for that target, like a restarted
-        service.
+        A second call within a test must return another driver for the same target, as after a
+        restart of the service.
         """
 
     def make_device(self, volume_id: str, size_gb: int) -> str:
@@ -130,13 +132,13 @@ class TargetBase(report.Reported, abc.ABC):
         return f'/dev/fake/volume-{volume_id}'
 
     def grow_device(self, device: str, size_gb: int) -> None:
-        """Extend a device to ``size_gb``."""
+        """Extend a device to ``size_gb`` GiB."""
 
     def allocated_bytes(self, device: str) -> int:
-        """Return the number of bytes that a device occupies now.
+        """Return the space in bytes that a device occupies now.
 
-        Override this method if the target implements `base.Unmap` and its devices are not regular
-        files.
+        A subclass must override this method if the target implements `base.Unmap` and exports
+        devices that are not regular files.
         """
         found = os.stat(device)
         if not stat.S_ISREG(found.st_mode):
@@ -144,11 +146,11 @@ class TargetBase(report.Reported, abc.ABC):
         return found.st_blocks * 512
 
     def host(self) -> Host | None:
-        """Return a real initiator for the target; None if there is none."""
+        """Return a real initiator, or None if no initiator is available for the target."""
         return None
 
     def commander(self) -> Commander | None:
-        """Return a host that can send any SCSI command; None if there is none."""
+        """Return a host that can send any SCSI command, or None if no such host is available."""
         return None
 
     def setUp(self) -> None:
@@ -157,17 +159,19 @@ class TargetBase(report.Reported, abc.ABC):
         self.declares(self.target)
 
     def an_export(self, size_gb: int = 1) -> connection.Export:
-        """Return the description of an export of a new volume."""
+        """Return the description of the export of a new volume, with a device for it."""
         volume_id = str(uuid.uuid4())
         return connection.Export(volume_id, f'volume-{volume_id}',
                                  self.make_device(volume_id, size_gb), size_gb)
 
     def a_grant(self, export: connection.Export, number: int = 0,
                 mode: connection.AccessMode = _RW) -> connection.Grant:
-        """Return a grant for the n-th initiator of a volume. The first one (0) has no alias.
+        """Return a grant of access to an exported volume for one of several initiators.
 
-        The behaviour is skipped if it needs a second initiator and the target cannot share
-        volumes, because its ``multiattach`` is False.
+        The test is skipped if it needs a second initiator and ``multiattach`` of the target is
+        False.
+
+        :param number: number of the initiator; the grant of initiator 0 has no alias
         """
         if number and not self.target.multiattach:
             self.leaves_out('several initiators of a volume',

@@ -1,1 +1,4 @@
-"""Test support for consumers and driver authors; see `testing_with_blockattach` in doc."""
+"""Test support for consumers and authors of drivers.
+
+See ``doc/source/contributor/testing_with_blockattach.rst``.
+"""

@@ -26,8 +26,9 @@ def settings(folder: str, **changes: Any) -> backend_conf.BackendSettings:
 class FakeBackend(backends.KeptBackend):
     """In-memory backend of a volume manager.
 
-    Tests plan faults in ``fake_store`` and ``fake_target``. ``loaded`` has both in the form that
-    `blockattach.wiring.volume` uses.
+    :ivar fake_store: store, in whose ``faults`` a test plans faults
+    :ivar fake_target: target, in whose ``faults`` a test plans faults
+    :ivar loaded: store and target as `blockattach.wiring.volume` expects them
     """
 
     def __init__(self, name: str = 'fake',

@@ -1,9 +1,9 @@
-"""Test guests with a Debian kernel and an initial RAM disk built here.
+"""Test guests with a Debian kernel, and an initial RAM disk that this module builds.
 
-The init process of the guest takes commands over the serial console: it lists the disks that the
-guest sees, and reads and writes them.
+The init process of a guest executes commands from the serial console. The commands list, read and
+write the disks of the guest.
 
-    built = guests.find().build(folder)       # boot it with built.append
+    built = guests.find().build(folder)       # kernel, initrd and command line of the guest
     console = guests.Console(os.path.join(folder_of_the_server, 'console'))
     console.wait()
     console.write(console.disks()[0].name, b'hello')
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from blockattach.platform import clock as clocks
 
 PLACE = 'BLOCKATTACH_GUEST_KERNEL'
-"""Environment variable with the directory of an unpacked package linux-image-*."""
+"""Environment variable with the directory of an unpacked Debian package linux-image-*."""
 APPEND = 'console=ttyS0 quiet panic=-1'
 _MODULES = ('virtio_pci', 'virtio_blk')
 _SHELL = '/bin/busybox'
@@ -65,7 +65,7 @@ done
 
 
 class GuestError(Exception):
-    """Guest that does not respond."""
+    """Error of a guest that has not started, does not respond, or has ended."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +81,9 @@ class Built:
 class Seen:
     """Disk as a guest sees it.
 
-    ``size`` is in bytes, and ``place`` is the bus address of the device.
+    :ivar name: device name, such as ``vdb``
+    :ivar size: size in bytes
+    :ivar place: bus address of the device
     """
 
     name: str
@@ -92,13 +94,13 @@ class Seen:
 
 
 class Kernel:
-    """Kernel of an unpacked Debian package."""
+    """Kernel in an unpacked Debian package."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
 
     def missing(self) -> str | None:
-        """Return the reason why no guest can be built, or None if one can."""
+        """Return the reason why no guest can be built, or None if nothing is missing."""
         if shutil.which('busybox') is None:
             return 'busybox is not installed'
         if not any(self._folder.glob('boot/vmlinuz-*')):
@@ -106,7 +108,7 @@ class Kernel:
         return None
 
     def build(self, folder: str) -> Built:
-        """Build the initial RAM disk in a directory."""
+        """Build the initial RAM disk of a guest in a directory, and return the paths."""
         kernel = sorted(self._folder.glob('boot/vmlinuz-*'))[-1]
         release = kernel.name.removeprefix('vmlinuz-')
         busybox = shutil.which('busybox')
@@ -143,12 +145,12 @@ class Kernel:
 
 
 def find() -> Kernel:
-    """Return the kernel that the environment variable names."""
+    """Return the kernel in the directory that the environment variable `PLACE` names."""
     return Kernel(os.environ.get(PLACE, '/nonexistent'))
 
 
 def _archive(files: dict[str, bytes], folders: Iterable[str]) -> Iterator[bytes]:
-    """Yield the parts of a cpio archive in the newc format, which the kernel unpacks."""
+    """Yield the parts of a cpio archive in the newc format of an initial RAM disk."""
     made = dict.fromkeys([*folders, *(os.path.dirname(name) for name in files)])
     entries = [(name, stat.S_IFDIR | 0o755, b'') for name in made if name]
     entries += [(name, stat.S_IFREG | 0o755, content) for name, content in files.items()]
@@ -167,7 +169,7 @@ class Console:
         """Create the client without connecting.
 
         :param path: path of the socket. The console log has the same path with ``.log`` appended.
-        :param seconds: timeout of each command
+        :param seconds: timeout in seconds of the start and of each command
         """
         self._path = path
         self._seconds = seconds
@@ -177,10 +179,10 @@ class Console:
     def wait(self) -> None:
         """Wait until the guest accepts commands.
 
-        Do not call this for a guest that was live-migrated here. Such a guest accepts commands at
-        once, but its console log on this host lacks the ready message.
+        The method is not for a guest that was live-migrated to this host. Such a guest accepts
+        commands at once, but its console log on this host lacks the ready message.
 
-        :raises GuestError: the guest did not start in time
+        :raises GuestError: if the guest does not start in time
         """
         def is_ready() -> bool:
             with contextlib.suppress(FileNotFoundError), open(f'{self._path}.log', 'rb') as file:
@@ -208,11 +210,11 @@ class Console:
         return binascii.unhexlify(''.join(lines)).rstrip(b'\0')
 
     def write(self, name: str, data: bytes) -> bool:
-        """Write the first sector of a disk. Return True if the write succeeded."""
+        """Write data to the first sector of a disk, and return True if the write succeeds."""
         return self._run(f'write_to {name} {data.hex()}')[1] == 0
 
     def hold(self, name: str) -> None:
-        """Keep the disk open in the guest from now on."""
+        """Open a disk in the guest, and keep it open."""
         self._run(f'hold {name}')
 
     def _run(self, command: str) -> tuple[list[str], int]:

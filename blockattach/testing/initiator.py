@@ -32,24 +32,23 @@ _CUT = re.compile(rb'reconnect try \d+ failed')
 
 
 class InitiatorError(Exception):
-    """Failed operation of the initiator, with the initiator's own text."""
+    """Error of a failed operation, with the text of the initiator."""
 
 
 class LoginRefused(InitiatorError):
-    """Login rejected by the target: unknown target for this initiator name, or wrong credential.
-    """
+    """Error of a login that the target rejected, by the initiator name or the credential."""
 
 
 class WriteRefused(InitiatorError):
-    """Write rejected by the target or the session, which is read-only."""
+    """Error of a write that was rejected, because the access or the session is read-only."""
 
 
 class ReadFailed(InitiatorError):
-    """Read that the target answered with an error."""
+    """Error of a read to which the target responded with an error."""
 
 
 class SessionLost(InitiatorError):
-    """Response that did not arrive in time, because the session was cut or the target is gone."""
+    """Error of a session that was cut, or whose target or initiator does not respond in time."""
 
 
 def available() -> bool:
@@ -61,7 +60,7 @@ def available() -> bool:
 
 
 class Initiator:
-    """Host with an iSCSI initiator name."""
+    """Host with one iSCSI initiator name, which opens sessions."""
 
     def __init__(self, name: str, timeout: float = 15.0, comes_back: bool = True) -> None:
         """Create the host without logging in.
@@ -75,11 +74,13 @@ class Initiator:
         self._comes_back = comes_back
 
     def open(self, connection_info: Mapping[str, Any], read_only: bool = False) -> 'Session':
-        """Log in and keep the session open.
+        """Log in, and return the open session.
 
-        :raises LoginRefused: the target rejects this name with this credential
-        :raises WriteRefused: the login is allowed, but writes are not
-        :raises SessionLost: the target does not respond
+        :param connection_info: ``connection_info`` of the API, or its ``data``
+        :param read_only: True to open the disk for reading only
+        :raises LoginRefused: if the target rejects the initiator name or the credential
+        :raises WriteRefused: if the access is read-only and ``read_only`` is False
+        :raises SessionLost: if the target does not respond
         """
         info = connection_info.get('data', connection_info)
         options = {
@@ -95,7 +96,7 @@ class Initiator:
             return Session([*command, '--image-opts', image], self._timeout, self._comes_back)
 
     def can_log_in(self, connection_info: Mapping[str, Any]) -> bool:
-        """Log in read-only and log out. Return False if the target rejects the login."""
+        """Log in read-only and log out, and return False if the target rejects the login."""
         try:
             self.open(connection_info, read_only=True).close()
         except LoginRefused:
@@ -104,8 +105,7 @@ class Initiator:
 
 
 class Session:
-    """Login that is kept until `close`. A pattern is one byte; offsets and lengths are in bytes.
-    """
+    """iSCSI session that stays open until `close`. Offsets and lengths are in bytes."""
 
     def __init__(self, command: list[str], timeout: float, comes_back: bool = True) -> None:
         self._timeout = timeout
@@ -125,9 +125,9 @@ class Session:
             raise
 
     def write(self, offset: int, length: int, pattern: int) -> None:
-        """Write a pattern and flush.
+        """Write ``length`` bytes of the value ``pattern``, and flush them.
 
-        :raises WriteRefused: the target rejects the write
+        :raises WriteRefused: if the target rejects the write
         """
         for command in (f'write -P {pattern} {offset} {length}', 'flush'):
             answer = self._ask(command)
@@ -135,9 +135,9 @@ class Session:
                 raise WriteRefused(answer.strip())
 
     def read(self, offset: int, length: int, pattern: int) -> bool:
-        """Return True if each byte of the range is ``pattern``.
+        """Read a range, and return True if each byte has the value ``pattern``.
 
-        :raises ReadFailed: the target answered the read with an error
+        :raises ReadFailed: if the target responds with an error
         """
         answer = self._ask(f'read -P {pattern} {offset} {length}')
         if 'read failed' in answer:
@@ -145,7 +145,7 @@ class Session:
         return 'Pattern verification failed' not in answer and 'read' in answer
 
     def close(self) -> None:
-        """Log out. A session that hangs is killed."""
+        """Log out. If the process of the session hangs, kill the process."""
         # While libiscsi reconnects a cut session, the process reads no commands.
         if self._process.poll() is None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -179,9 +179,9 @@ class Session:
         self._process.stdin.flush()
 
     def _answer(self) -> str:
-        """Return the output up to the next prompt.
+        """Return the output of the process up to the next prompt.
 
-        :raises InitiatorError: the process ended or did not respond in time
+        :raises InitiatorError: if the process ends or does not respond in time
         """
         output = b''
         deadline = self._clock.monotonic() + self._timeout
@@ -216,12 +216,12 @@ class KitInitiator:
 
     def can_log_in(self, connection: connections.Connection, initiator: str,
                    credential: connections.Credential | None) -> bool:
-        """Log in and log out. Return False if the target rejects the login."""
+        """Log in and log out, and return False if the target rejects the login."""
         return self._host(initiator).can_log_in(_info(connection, credential))
 
     def hold(self, connection: connections.Connection, initiator: str,
              credential: connections.Credential, read_only: bool = False) -> 'KitSession':
-        """Log in and keep the session open."""
+        """Log in, and return the open session."""
         return KitSession(self._host(initiator).open(_info(connection, credential), read_only))
 
     def _host(self, name: str) -> Initiator:
@@ -236,7 +236,7 @@ class KitSession:
         self.close = session.close
 
     def can_write(self, offset: int, length: int, pattern: int) -> bool:
-        """Write a pattern. Return True if the write succeeded."""
+        """Write ``length`` bytes, and return True if the write succeeds."""
         try:
             self._session.write(offset, length, pattern)
         except (WriteRefused, SessionLost):
@@ -244,7 +244,7 @@ class KitSession:
         return True
 
     def can_read(self, offset: int, length: int, pattern: int) -> bool:
-        """Return True if the read succeeds and each byte is ``pattern``."""
+        """Return True if a read succeeds and each byte has the value ``pattern``."""
         try:
             return self._session.read(offset, length, pattern)
         except (ReadFailed, SessionLost):
@@ -269,7 +269,7 @@ def _why(output: str) -> InitiatorError:
 
 
 def _quoted(value: object) -> str:
-    """Return the text with its commas doubled, because a comma separates QEMU's options."""
+    """Return the text of a QEMU option with doubled commas, because commas separate options."""
     return str(value).replace(',', ',,')
 
 

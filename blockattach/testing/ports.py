@@ -1,8 +1,8 @@
 """Free ports of the loopback address for servers that a test starts later.
 
-A port that the kernel chose is free again once its socket is closed, so that another process may
-get it before the server of the test listens, or while that server restarts. Ports are therefore
-taken from below the ephemeral range, and each is reserved for this process until it ends.
+If the kernel chooses a port, another process may get the port once the socket is closed. The
+server of the test may not listen yet, or may be restarting. Ports are therefore taken from below
+the ephemeral range, and each port is reserved until this process ends.
 """
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ import tempfile
 import threading
 
 LOOPBACK = '127.0.0.1'
-# Above the ports from 13260 on, which services with file backends choose themselves.
+# Above the ports from 13260 on, from which a service with a file backend chooses its target port.
 _FIRST = 20_000
 _GIVEN_BY_THE_SYSTEM = '/proc/sys/net/ipv4/ip_local_port_range'
 _LOWEST_GIVEN = 32_768
@@ -22,18 +22,19 @@ _ENOUGH = 2_000
 
 
 class NoPort(Exception):
-    """Error that no range of free ports of the requested length exists."""
+    """Error of a request for more consecutive free ports than there are."""
 
 
 class Ports:
-    """Allocator of ports. Each port is a byte of a shared file, locked by its owner."""
+    """Allocator of ports. A process reserves a port by locking one byte of a shared file."""
 
     def __init__(self, first: int, end: int, path: str | None = None) -> None:
         """Open the lock file.
 
         :param first: first port of the range
         :param end: end of the range, exclusive
-        :param path: path of the lock file, or None for that of the user on this machine
+        :param path: path of the lock file, or None for the file that all processes of the user
+            share
         """
         self._first, self._end = first, end
         self._guard = threading.Lock()
@@ -45,9 +46,9 @@ class Ports:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def take(self, count: int) -> range:
-        """Reserve consecutive free ports.
+        """Reserve ``count`` consecutive free ports.
 
-        :raises NoPort: there are not enough
+        :raises NoPort: if there are not enough consecutive free ports
         """
         begin = secrets.randbelow(self._end - self._first)
         with self._guard:
@@ -60,7 +61,7 @@ class Ports:
         raise NoPort(f'no {count} free ports from {self._first} to {self._end}')
 
     def _take(self, port: int) -> bool:
-        """Lock a port. Return False if it is not free."""
+        """Lock a port, and return False if the port is not free."""
         # A process can lock a byte again that it has locked itself.
         if port in self._ours:
             return False
@@ -89,8 +90,8 @@ def free_port() -> int:
 
 
 def neighbours(count: int) -> range:
-    """Return consecutive free ports, reserved until this process ends.
+    """Return ``count`` consecutive free ports, reserved until this process ends.
 
-    :raises NoPort: there are not enough
+    :raises NoPort: if there are not enough consecutive free ports
     """
     return _ports().take(count)

@@ -1,10 +1,10 @@
-"""Host that sends arbitrary SCSI commands by libiscsi, such as reservations and malformed writes.
+"""Host that sends any SCSI command by libiscsi, such as reservations and malformed writes.
 
     with scsi.Session('iqn.2026-01.org.example:host-a', connection_info) as session:
         session.register(0xabc)
         assert session.send(write_10, b'...').key == scsi.DATA_PROTECT
 
-A session that was cut is not reconnected, no command is retried, and every command has a timeout.
+A cut session is not reconnected, no command is retried, and every command has a timeout.
 """
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ GOOD = 0x00
 CHECK_CONDITION = 0x02
 RESERVATION_CONFLICT = 0x18
 DATA_PROTECT = 0x07
-"""Sense key of a write to a read-only unit."""
+"""Sense key of a write to a read-only logical unit."""
 
 WRITE_EXCLUSIVE = 0x1
 WRITE_EXCLUSIVE_ALL_REGISTRANTS = 0x7
@@ -32,12 +32,12 @@ _BLOCK = 512
 
 
 class Lost(Exception):
-    """Session that could not be opened, or was cut."""
+    """Error of a session that could not be opened, was cut, or returned an unexpected response."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """Status of a command and, for CHECK CONDITION, its sense key."""
+    """Response to a command: the SCSI status and, for CHECK CONDITION, the sense key."""
 
     status: int
     key: int
@@ -45,7 +45,10 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """Result of READ CAPACITY (16). ``unmaps`` is True if the unit supports UNMAP (LBPME)."""
+    """Result of READ CAPACITY (16). Block sizes are in bytes.
+
+    :ivar unmaps: True if the logical unit supports UNMAP (LBPME)
+    """
 
     blocks: int
     block_size: int
@@ -93,9 +96,9 @@ class Session:
                  portal: str | None = None, timeout: int = 15) -> None:
         """Log in to the target.
 
-        :param portal: portal to use, by default the first
+        :param portal: ``address:port``; None for the first portal in ``connection_info``
         :param timeout: timeout of each command in seconds
-        :raises Lost: the login failed, or the target did not respond
+        :raises Lost: if the login fails, or the target does not respond
         """
         info = connection_info.get('data', connection_info)
         self._library = _library()
@@ -125,20 +128,21 @@ class Session:
         """Send one command.
 
         :param data: bytes to send to the target
-        :param to_host: number of bytes expected from the target; together with ``data`` the
-            command is malformed, and a target must reject it
-        :raises Lost: the session was cut
+        :param to_host: number of bytes expected from the target, or 0
+        :raises Lost: if the session is cut
         """
         direction = _TO_HOST if to_host else _TO_TARGET if data else 0
         return self._run(self._task(cdb, direction, to_host or len(data)),
                          _Data(len(data), data) if direction == _TO_TARGET else None)
 
     def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
-        """Return the bytes received for a command regardless of its status, padded with zeros.
+        """Return the data that the target sends for a command, padded with zeros.
 
-        :param length: number of bytes expected, whatever the command says
-        :param lun: logical unit, which need not exist, or None for that of the session
-        :raises Lost: the session was cut
+        The status of the command is ignored.
+
+        :param length: size of the receive buffer in bytes, whatever length the CDB requests
+        :param lun: number of a logical unit, which need not exist; None for that of the session
+        :raises Lost: if the session is cut
         """
         found = ctypes.create_string_buffer(length)
         task = self._task(cdb, _TO_HOST, length)
@@ -147,11 +151,11 @@ class Session:
         return found.raw
 
     def read(self, block: int, count: int) -> bytes:
-        """Read whole blocks by READ (10).
+        """Read ``count`` blocks by READ (10), starting at a block number.
 
-        The block size is that found by `capacity`, or 512 bytes before.
+        The block size is 512 bytes before a call of `capacity`, and the reported size afterwards.
 
-        :raises Lost: the session was cut, or the read failed
+        :raises Lost: if the session is cut, or the read fails
         """
         size = count * self._block
         found = ctypes.create_string_buffer(size)
@@ -164,28 +168,28 @@ class Session:
         return found.raw
 
     def write(self, block: int, data: bytes) -> Answer:
-        """Write whole blocks by WRITE (10).
+        """Write whole blocks by WRITE (10), starting at a block number.
 
-        The block size is that found by `capacity`, or 512 bytes before.
+        The block size is 512 bytes before a call of `capacity`, and the reported size afterwards.
         """
         count = len(data) // self._block
         return self.send(bytes((0x2a, 0)) + block.to_bytes(4) + b'\0' + count.to_bytes(2) + b'\0',
                          data)
 
     def unmap(self, block: int, count: int) -> Answer:
-        """Unmap one range of blocks by UNMAP."""
+        """Discard ``count`` blocks by UNMAP, starting at a block number."""
         ranges = block.to_bytes(8) + count.to_bytes(4) + bytes(4)
         data = (len(ranges) + 6).to_bytes(2) + len(ranges).to_bytes(2) + bytes(4) + ranges
         return self.send(bytes((0x42,)) + bytes(6) + len(data).to_bytes(2) + b'\0', data)
 
     def flush(self) -> Answer:
-        """Flush the whole unit by SYNCHRONIZE CACHE (10)."""
+        """Flush the whole logical unit by SYNCHRONIZE CACHE (10)."""
         return self.send(bytes((0x35,)) + bytes(9))
 
     def capacity(self) -> Capacity:
         """Return the result of READ CAPACITY (16), and use its block size from now on.
 
-        :raises Lost: the target does not respond
+        :raises Lost: if the target does not respond
         """
         task = self._library.iscsi_readcapacity16_sync(self._context, self._lun)
         if not task:
@@ -202,15 +206,15 @@ class Session:
             self._library.scsi_free_scsi_task(task)
 
     def register(self, key: int, survives_power_loss: bool = False) -> Answer:
-        """Register a reservation key, ignoring an existing one. Key 0 unregisters."""
+        """Register a reservation key in place of any earlier key. Key 0 unregisters the host."""
         return self._reserve_out(0x06, 0, 0, key, survives_power_loss)
 
     def reserve(self, key: int, kind: int = WRITE_EXCLUSIVE) -> Answer:
-        """Reserve the unit by PERSISTENT RESERVE OUT, RESERVE."""
+        """Reserve the logical unit by PERSISTENT RESERVE OUT (RESERVE) with a registered key."""
         return self._reserve_out(0x01, kind, key, 0, False)
 
     def release(self, key: int, kind: int = WRITE_EXCLUSIVE) -> Answer:
-        """Release the reservation by PERSISTENT RESERVE OUT, RELEASE."""
+        """Release the reservation by PERSISTENT RESERVE OUT (RELEASE)."""
         return self._reserve_out(0x02, kind, key, 0, False)
 
     def close(self) -> None:
@@ -231,7 +235,8 @@ class Session:
         parameters = (key.to_bytes(8) + new_key.to_bytes(8) + bytes(4)
                       + bytes((int(survives_power_loss), 0, 0, 0)))
         cdb = bytes((0x5f, action, kind)) + bytes(2) + len(parameters).to_bytes(4) + b'\0'
-        # A unit attention (another initiator, a reset) replaces the response once.
+        # A unit attention, such as after a command of another initiator or a reset, replaces the
+        # response once.
         answer = self.send(cdb, parameters)
         return self.send(cdb, parameters) if answer.key == 0x06 else answer
 
@@ -264,7 +269,7 @@ class KitScsi:
 
     def log_in(self, connection: connections.Connection, initiator: str,
                credential: connections.Credential) -> Session:
-        """Log in and keep the session open."""
+        """Log in, and return the open session."""
         return Session(initiator, connection.to_dict() | {
             'auth_username': credential.username, 'auth_password': credential.password},
             timeout=self._timeout)

@@ -24,7 +24,7 @@ START_SECONDS = 120.0
 STOP_SECONDS = 120.0
 
 LIMITLESS = {'quota_volumes': '-1', 'quota_gigabytes': '-1', 'quota_snapshots': '-1'}
-"""Options of ``[quota]`` that remove the limits of tests."""
+"""Options of ``[quota]`` that permit unlimited volumes, gigabytes and snapshots."""
 
 _READY = re.compile(r'^blockattach serves at (?P<url>\S+)/v3 \(state in (?P<state>.*)\)$')
 _ADDRESS = ports.LOOPBACK
@@ -32,10 +32,10 @@ _LOG_LINES = 10
 
 
 class StackRefused(Exception):
-    """Failed start of the service.
+    """Error of a service that failed to start.
 
     :ivar status: exit status, or None if the process had to be killed
-    :ivar words: end of its log
+    :ivar words: last lines of the service log
     """
 
     def __init__(self, status: int | None, words: str) -> None:
@@ -47,13 +47,14 @@ class StackRefused(Exception):
 class Stack:
     """Instance of `blockattach-all`, and a context manager that starts and stops it.
 
-    :param backend: ``fake`` (in memory) or ``file`` (sparse files on a tgtd of its own)
-    :param state_dir: directory to keep, or None for a temporary one, deleted by `remove`
-    :param port: port to listen on, also after a restart; 0 takes a free one
+    :param backend: ``fake`` (in memory) or ``file`` (sparse files, exported by a separate tgtd)
+    :param state_dir: state directory, which is kept; None for a temporary one, which `remove`
+        deletes
+    :param port: port of the API, also after a restart; 0 for any free port
     :param settings: text of a configuration file, for instance ``[volume]\\nstats_seconds = 1``
     :param environment: additional environment variables
-    :param log_path: file to which log and standard error are appended, by default beside the
-        temporary state
+    :param log_path: file to which the log and the standard error are appended; None for a
+        temporary file
     """
 
     def __init__(self, backend: str = 'fake', state_dir: str | None = None, port: int = 0,
@@ -93,7 +94,7 @@ class Stack:
 
     @property
     def endpoint(self) -> str:
-        """URL of the service with the version."""
+        """URL of the Block Storage API, with the version."""
         return f'{self.url}/v3'
 
     @property
@@ -102,7 +103,7 @@ class Stack:
         return self._process.pid
 
     def target(self) -> tgtd.Tgtd:
-        """Return the tgtd of a file backend, running or not."""
+        """Return the supervisor of the tgtd of a file backend, whether or not tgtd is running."""
         return tgtd.Tgtd(self.state_dir, (_ADDRESS,), self.target_port)
 
     def running(self) -> bool:
@@ -111,7 +112,7 @@ class Stack:
     def start(self) -> None:
         """Start the service and wait until it is ready.
 
-        :raises StackRefused: the service did not start; its output is in the exception
+        :raises StackRefused: if the service does not start
         """
         begin = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, 'ab') as log:
@@ -125,7 +126,7 @@ class Stack:
         self.url, self.state_dir = ready['url'], ready['state']
 
     def begin(self, arguments: list[str], log: IO[bytes]) -> 'subprocess.Popen[str]':
-        """Start `blockattach-all` with the arguments. Its standard output is a pipe."""
+        """Start `blockattach-all` with the given arguments, and its standard output as a pipe."""
         # A new session, so that Ctrl-C reaches only this process, which stops the service.
         return subprocess.Popen(
             [sys.executable, '-m', 'blockattach.cmd.allinone', *arguments],
@@ -133,9 +134,9 @@ class Stack:
             stderr=log, text=True, start_new_session=True)
 
     def stop(self) -> None:
-        """Stop the service and its tgtd in order. A service that has ended is not an error.
+        """Stop the service by SIGTERM, with its tgtd. Succeeds if the service has ended already.
 
-        :raises TimeoutError: the service did not stop in time and was killed
+        :raises TimeoutError: if the service does not stop in time; it has been killed
         """
         if self._process is None:
             return
@@ -152,7 +153,9 @@ class Stack:
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Restart the service on the same state and port. A running service is stopped in order.
+        """Restart the service with the same state directory and port.
+
+        A running service is stopped first, with its tgtd.
         """
         if self.running():
             self.stop()
@@ -179,15 +182,15 @@ class Stack:
         return arguments
 
     def _full_environment(self) -> dict[str, str]:
-        """Return the environment of the service, in which this package is found first."""
+        """Return the environment of the service, whose PYTHONPATH begins with this package."""
         root = os.path.dirname(os.path.dirname(os.path.abspath(blockattach.__file__)))
         paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
         return {**os.environ, 'PYTHONPATH': os.pathsep.join(paths), **self.environment}
 
     def _first_line(self) -> re.Match[str] | None:
-        """Return the match of the ready line.
+        """Wait for the line that reports the service as ready, and return its match.
 
-        :returns: None if the service ends, prints another line first, or prints none in time
+        :returns: None if the service ends, prints another line first, or prints no line in time
         """
         assert self._process is not None and self._process.stdout is not None
         lines: queue.Queue[str] = queue.Queue()
@@ -197,7 +200,7 @@ class Stack:
         return None
 
     def _end(self, number: signal.Signals | None) -> int | None:
-        """Send a signal, if any, and wait for the end of the process.
+        """Send a signal to the process, unless ``number`` is None, and wait for its end.
 
         :returns: exit status, or None if the process had to be killed
         """
@@ -220,14 +223,16 @@ class Stack:
 def free_port() -> int:
     """Return a free port, reserved until this process ends.
 
-    The port is chosen before the service starts. A fixed port can be used again at once after a
-    crash, while its last connections are still closing.
+    A service can listen on such a fixed port again at once after a crash, while the last
+    connections of the port are still closing.
     """
     return ports.free_port()
 
 
 def _pass_on(stream: IO[str], lines: 'queue.Queue[str]') -> None:
-    """Forward lines to the queue, so that the service never blocks. An empty line marks the end.
+    """Read the lines of a stream into a queue, so that the service never blocks on its output.
+
+    An empty line in the queue marks the end of the stream.
     """
     with stream:
         for line in stream:

@@ -60,7 +60,7 @@ class StoredSnapshot:
     """Snapshot of a volume.
 
     :ivar name: name of the snapshot, ``snapshot-<uuid>``
-    :ivar volume: snapshotted volume with its present size, not with its size at the snapshot
+    :ivar volume: snapshotted volume, with its present size
     """
 
     id: str
@@ -116,7 +116,7 @@ def only_pool(settings: backend.BackendSettings, total_gb: float, free_gb: float
     :param provisioned_gb: total size of the volumes and snapshots in the pool, in GiB
     :param volumes: number of volumes in the pool
     :param location: value of the key ``location_info``
-    :param thin: True if writes allocate space, False if the creation of a volume allocates all
+    :param thin: True for a thinly provisioned pool, False for a thickly provisioned one
     """
     return (PoolReport(settings.pool_name, {
         'pool_name': settings.pool_name,
@@ -172,7 +172,7 @@ class VolumeStore(abc.ABC):
 
         Called when the process starts, before any other method. Other processes of a cluster may
         use the same pool, so only data that certainly no process uses is deleted. Other unfinished
-        data is deleted or reused by a repetition of its method, or deleted with its volume.
+        data is deleted or reused when its method is repeated, or deleted with its volume.
 
         :raises ConfigurationError: if the store is unusable; the text says what must be changed
         """
@@ -203,7 +203,7 @@ class VolumeStore(abc.ABC):
 
         :param size_gb: new size in GiB
         :raises BackendFull: if the pool has too little space; the volume keeps its size
-        :raises BackendRefused: if the volume is absent or larger, or its snapshots prevent this
+        :raises BackendRefused: if the volume is absent or larger, or its snapshots prevent it
         """
 
     @abc.abstractmethod
@@ -302,7 +302,7 @@ class Daemon(Protocol):
         """Return True if the process of the target exists, even if it does not answer."""
 
     def stop(self) -> None:
-        """Stop the process if this driver started it. Its exports and sessions end with it."""
+        """Stop the process with its exports and sessions, unless another program started it."""
 
 
 @runtime_checkable
@@ -371,7 +371,7 @@ class Disks(Protocol):
     """Store that gives access to the data of its volumes without a local block device."""
 
     def disk(self, volume: StoredVolume, writes: bool) -> disks.Disk:
-        """Return access to the data of an existing volume.
+        """Return an object that reads and writes the data of an existing volume.
 
         :param writes: True if the caller will write to the volume
         :raises BackendRefused: if the volume does not exist
@@ -380,7 +380,7 @@ class Disks(Protocol):
 
 @runtime_checkable
 class Clone(Protocol):
-    """Store that clones volumes itself, so that the core need not copy the data."""
+    """Store that clones volumes itself, so that its caller need not copy the data."""
 
     def clone(self, source: StoredVolume, volume: StoredVolume,
               copied: Copied = unlimited) -> None:
@@ -419,7 +419,7 @@ class Snapshots(Protocol):
 
 @runtime_checkable
 class CloneSnapshot(Protocol):
-    """Store that creates volumes from snapshots itself. The core need not copy the data."""
+    """Store that creates volumes from snapshots itself. Its caller need not copy the data."""
 
     def clone_snapshot(self, snapshot: StoredSnapshot, volume: StoredVolume,
                        copied: Copied = unlimited) -> None:
@@ -441,7 +441,7 @@ class Revert(Protocol):
         """Replace the data of a volume with the data of its snapshot.
 
         The volume keeps its size. Any space beyond the data of the snapshot reads as zeros. The
-        snapshot remains. The core repeats an interrupted call until it succeeds.
+        snapshot remains. The caller repeats an interrupted call until the call succeeds.
 
         :raises BackendFull: if the pool has too little space; the volume is unchanged
         :raises BackendRefused: if the volume or snapshot does not exist, or the volume is in use

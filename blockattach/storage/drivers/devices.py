@@ -69,10 +69,10 @@ def _of_queue(device: int, name: str, unknown: int) -> int:
 def _punches(folder: str, _device: int) -> bool:
     """Return True if the file system of a folder frees the space of a punched hole.
 
-    The function tries it once and caches the result.
+    The function punches a hole in a temporary file once, and caches the result.
 
-    :param _device: device number of the file system; another file system that is mounted later has
-        another number and is tried again
+    :param _device: device number of the file system, as a part of the cache key, because another
+        file system may be mounted at the folder later
     """
     try:
         file = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)

@@ -71,7 +71,7 @@ class Site(NamedTuple):
 
     :ivar group: name of the volume group
     :ivar conf_file: path of the ``lvm.conf`` to use; empty for that of the system
-    :ivar seconds: timeout of a command
+    :ivar seconds: timeout of each command in seconds
     """
 
     group: str
@@ -353,7 +353,7 @@ def run(words: Sequence[str], seconds: float, environment: Mapping[str, str]) ->
     The program is run without a shell and without a terminal.
 
     :param words: program and arguments
-    :param seconds: timeout
+    :param seconds: timeout in seconds
     :param environment: environment of the program in addition to PATH and LC_ALL
     :raises CommandFailed, CommandMissing, CommandHung: as described by the classes
     """

@@ -234,9 +234,10 @@ class KeptBackend:
 
     def host_reservation(self, volume_id: str,
                          initiator: str) -> connection.HostReservation | None:
-        """Return the persistent reservation of an initiator on a volume.
+        """Return the role of an initiator in the persistent reservations of a volume.
 
-        :returns: None if the target cannot report reservations, or does not export the volume
+        :returns: None if the target cannot report reservations, reports only a part of them, or
+            does not export the volume
         """
         if not isinstance(self.target, base.HostReservations):
             return None

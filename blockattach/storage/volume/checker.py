@@ -1,6 +1,6 @@
 """Check of the invariants of a deployment, within its rows and between its rows and targets.
 
-All tests, the simulation and ``blockattach-manage attachments check`` use this check. The check
+The tests, the simulation and ``blockattach-manage attachments check`` use this check. The check
 changes nothing. The invariants are listed in `blockattach.storage.domain.invariants.INVARIANTS`.
 """
 import dataclasses

@@ -50,13 +50,13 @@ class Intent:
 
 
 def stale(intent: Intent) -> errors.StaleGeneration:
-    """Return the error for an intent whose row has changed after it was read."""
+    """Return the error for an intent whose attachment has changed since the intent was read."""
     return errors.StaleGeneration(noun='attachment', id=intent.attachment_id,
                                   generation=intent.generation)
 
 
 class Converger:
-    """Convergence of the target of a backend to the desired state of the rows, pair by pair."""
+    """Convergence of the grants at the target of a backend to the desired state of each pair."""
 
     def __init__(self, database: storage_db.Database, backend: backends.KeptBackend,
                  leases: lease.Leases, notify: attachment_notices.AttachmentNotifications,
@@ -74,7 +74,7 @@ class Converger:
 
     def converge(self, lease: lease.Lease, intent: Intent | None = None,
                  ends: bool = True) -> attachments.Moved | None:
-        """Converge a pair to the desired state of its rows.
+        """Converge a pair to the desired state that its attachments require.
 
         If the lease expires meanwhile, the pair is enqueued to be converged again.
 

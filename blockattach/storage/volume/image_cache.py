@@ -54,7 +54,7 @@ class ImageCache:
         """Create a volume by cloning the cached volume of its image, if possible.
 
         :param copied: see `blockattach.storage.drivers.base.Copied`
-        :returns: the work item. Its ``volume.source_volid`` is the id of the cloned volume, or
+        :returns: the work item. Its ``volume.source_volid`` is the id of the cached volume, or
             None if nothing was created and the image must be downloaded.
         :raises verbs.Left: if this process stops before the copy is finished
         :raises StaleGeneration: if another process has taken over the work
@@ -91,8 +91,8 @@ class ImageCache:
     def begin(self, kept: Kept) -> records.Claim | None:
         """Start to cache the image from which a volume was filled, unless the image is cached.
 
-        :returns: claim of the work that fills the volume of the cached image; None if the image is
-            not cached
+        :returns: claim of the work that fills the cached volume; None if the image is cached
+            already or cannot be cached
         """
         claim = None
         try:

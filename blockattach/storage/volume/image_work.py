@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOG = oslo_log.getLogger(__name__)
 
 _STEP = 5
-"""Progress in percent after which the progress of a work item is recorded again."""
+"""Minimum difference in percent between two records of the progress of a work item."""
 _ATTEMPTS = 3
 """Number of attempts after which work with a temporary error fails. More attempts might succeed,
 but the user would have to wait too long for an error."""

@@ -54,12 +54,15 @@ class VolumeManager(volume_rpc.VolumeInterface):
 
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                     generation: int) -> bool:
-        """Accept a work item, and return False if another process has claimed the item."""
+        """Claim a work item, and execute the item in a thread of the runner.
+
+        :returns: False if another process has claimed the item, or the item has changed
+        """
         return self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                    generation: int) -> None:
-        """Accept a work item, unless another process has claimed the item."""
+        """Claim and execute a work item like `accept_work`, without a result."""
         self._runner.accept(ctxt, noun, verb, resource_id, generation)
 
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,

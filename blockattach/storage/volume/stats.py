@@ -29,7 +29,7 @@ class PoolReporter:
                  availability_zone: str,
                  scheduler: scheduler_rpc.SchedulerInterface,
                  waiting: threads.Threads | None = None) -> None:
-        """Create a reporter that has not measured anything yet.
+        """Create a reporter without querying the store.
 
         :param waiting: factory of locks for threads of this process
         """

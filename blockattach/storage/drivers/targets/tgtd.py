@@ -2,8 +2,8 @@
 
 tgtd outlives the service on purpose. tgtd runs in a process session of its own, so that neither
 Ctrl-C nor the end of the service ends the iSCSI sessions of hosts. After a restart, the service
-finds the running tgtd by its socket. The kernel tells which process listens on the socket, so that
-a stale pid file can never cause another process to be killed.
+finds the running tgtd by its socket. The kernel reports which process listens on the socket, so a
+stale pid file can never cause another process to be killed.
 """
 import contextlib
 import fcntl

@@ -182,7 +182,7 @@ class LvmStore(base.VolumeStore):
 
     @abc.abstractmethod
     def _is_snapshot(self, lv: group.LogicalVolume) -> bool:
-        """Return True if LVM reports a logical volume as a snapshot, or its name is of one."""
+        """Return True if a logical volume is a snapshot, by its origin (thick) or name (thin)."""
 
     # ---- Methods shared by thin and thick volumes ----
 
