@@ -1,4 +1,4 @@
-"""Clusters of services. A cluster has no row of its own, only those of its members.
+"""Clusters of services. A cluster has no row of its own, only rows of its member services.
 
 A member counts as down after ``down_after`` seconds without a heartbeat.
 """
@@ -22,7 +22,11 @@ _services = models.services
 
 def list_all(database: storage_db.Database, down_after: float, name: str | None = None,
              binary: str | None = None) -> list[clusters.Cluster]:
-    """Return all clusters sorted by name, or those with a given name or binary."""
+    """Return clusters ordered by name.
+
+    :param name: ``cluster@backend``; None for any cluster
+    :param binary: binary of the members; None for any binary
+    """
     row = _services.c
     query = sa.select(
         row.cluster.label('name'), row.binary, sa.func.count().label('num_hosts'),
@@ -44,7 +48,9 @@ def list_all(database: storage_db.Database, down_after: float, name: str | None 
 
 def get(database: storage_db.Database, down_after: float, name: str,
         binary: str) -> clusters.Cluster:
-    """Return the cluster with a name.
+    """Return a cluster by its name and the binary of its members.
+
+    :param name: ``cluster@backend``
 
     :raises ClusterNotFound: the cluster has no members
     """
@@ -59,7 +65,8 @@ def set_disabled(database: storage_db.Database, name: str, binary: str, disabled
                  reason: str | None = None) -> None:
     """Disable or enable all members of a cluster.
 
-    :param reason: reason for disabling; removed when the members are enabled
+    :param name: ``cluster@backend``
+    :param reason: reason for disabling the members; ignored when they are enabled
     :raises ClusterNotFound: the cluster has no members
     """
     with database.writer() as connection:

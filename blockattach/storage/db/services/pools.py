@@ -1,4 +1,4 @@
-"""Pools: their last reports, their allocated space, and the use of backends by projects.
+"""Pools of backends: their last reports, their allocated space and their use by projects.
 
 A service counts as down after ``down_after`` seconds without a heartbeat.
 """
@@ -25,16 +25,18 @@ _pools = models.pools
 _services = models.services
 _volumes = models.volumes
 
-# Reports are less frequent than heartbeats. A pool stays in use until so many are missing.
+# Reports are less frequent than heartbeats. The report of a pool is recent if it is not older than
+# this multiple of ``down_after``.
 _MISSED_REPORTS = 3
 
 
 @storage_db.retried
 def report(database: storage_db.Database, host: str,
            reports: Iterable[tuple[str, Mapping[str, Any]]], availability_zone: str) -> None:
-    """Store the report of a backend on all its pools. ``allocated_gb`` is not changed.
+    """Store a report of a backend about all its pools.
 
-    A pool of the backend that is absent from the report is deleted, unless volumes are on it.
+    ``allocated_gb`` of existing rows is not changed. The row of a pool that is absent from the
+    report is deleted, unless volumes are on the pool.
 
     :param host: ``host@backend``
     :param reports: full name (``host@backend#pool``) and capabilities of each pool
@@ -42,7 +44,7 @@ def report(database: storage_db.Database, host: str,
     reported = dict(reports)
     with database.writer() as connection:
         allocated = _allocated(connection, host)
-        # New pools first, because their volumes are locked, and volumes are locked before pools.
+        # New pools first: their insertion locks volumes, and volumes are locked before pools.
         for name in sorted(reported.keys() - allocated.keys()):
             allocated[name] = _add(connection, name, host, availability_zone, reported[name])
         for name, capabilities in sorted(reported.items()):
@@ -53,16 +55,17 @@ def report(database: storage_db.Database, host: str,
 
 @storage_db.retried
 def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Store reports on pools that have rows already.
+    """Store reports about pools that already have rows.
 
-    The reports must contain the provisioned capacity, because the allocated space is not read.
+    The reports must contain ``provisioned_capacity_gb``, because the allocated space, which would
+    replace it, is not read.
 
-    :param reports: capabilities by the full names of the pools
+    :param reports: capabilities by the full names of the pools (``host@backend#pool``)
     :returns: False if one of the pools has no row, in which case nothing is stored
     """
     with database.writer() as connection:
         for name, capabilities in sorted(reports.items()):
-            # Inserts no row, because the allocated space is not known here.
+            # No row is inserted, because the allocated space is not known here.
             if statements.update(connection, _pools, {'name': name}, {
                     **_measured(capabilities, 0), 'reported_at': clock.Later(0)}) != 1:
                 connection.rollback()
@@ -72,24 +75,29 @@ def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, An
 
 @storage_db.retried
 def forget(database: storage_db.Database, host: str) -> None:
-    """Delete the pools of a ``host@backend`` that will not return, unless volumes are on them."""
+    """Delete the rows of the pools of a removed backend. Pools with volumes keep their rows.
+
+    :param host: ``host@backend``
+    """
     with database.writer() as connection:
         _forget(connection, _allocated(connection, host))
 
 
 def list_all(database: storage_db.Database, down_after: float) -> list[pools.Pool]:
-    """Return all pools sorted by name.
+    """Return all pools ordered by name.
 
-    A pool is up if its report is recent, a service of its backend is up and enabled, and no
-    service of its backend is frozen. A backend without any service counts as served.
+    A pool is up if its last report is recent, a volume service of its backend is up and enabled,
+    and no volume service of its backend is frozen. If the backend has no row in ``services``, only
+    the report counts.
     """
     return [_record(row) for row in _ALL.rows(database, **_since(down_after))]
 
 
 def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
-    """Return the backends that work, including disabled and frozen ones.
+    """Return the backends that are up, including disabled and frozen backends.
 
-    A service of such a backend is up, and its recent report does not say that it is down.
+    A backend is up if one of its volume services is up, and a recent report of one of its pools
+    does not state that the backend is down.
 
     :returns: ``host@backend`` of each backend
     """
@@ -104,9 +112,9 @@ def living(database: storage_db.Database, down_after: float) -> frozenset[str]:
 
 
 def get(database: storage_db.Database, name: str, down_after: float) -> pools.Pool:
-    """Return the pool with a full name, ``host@backend#pool``.
+    """Return a pool by its full name, ``host@backend#pool``.
 
-    :raises PoolNotFound: no pool with this name has reported
+    :raises PoolNotFound: there is no row for this pool
     """
     row = _ONE.first(database, pool=name, **_since(down_after))
     if row is None:
@@ -123,7 +131,7 @@ def _with_up() -> sa.Select[Any]:
         _services.c.disabled == sa.false(), _services.c.reported_at >= lived))
     up = sa.and_(_pools.c.reported_at >= reported, one_serves,
                  ~manager.where(_services.c.frozen == sa.true()))
-    # Of the services of the backend, the first one that sends heartbeats, else the first one.
+    # The oldest service of the backend that is up, or the oldest service if none is up.
     of_manager = sa.select(_services.c.uuid).where(
         _services.c.binary == binaries.VOLUME, services.keeps(_pools.c.host)).order_by(
         (_services.c.reported_at >= lived).desc(), _services.c.id).limit(1)
@@ -148,8 +156,8 @@ def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
 
 def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
          capabilities: Mapping[str, Any]) -> int:
-    # Volumes can be older than the row of their pool, for example after an import. The locks keep
-    # them on the pool until the commit.
+    # Volumes can be older than the row of their pool, for example after an import. The locks prevent
+    # that the volumes leave the pool before the commit.
     holding = connection.execute(_volumes.select().where(models.live(_volumes), sa.or_(
         _volumes.c.pool == name, _volumes.c.claimed_pool == name)).with_for_update())
     allocated = sum(row.size_gb * (row.pool == name)
@@ -159,7 +167,8 @@ def _add(connection: sa.Connection, name: str, host: str, availability_zone: str
             name=name, host=host, availability_zone=availability_zone,
             allocated_gb=allocated, **_measured(capabilities, allocated)))
     except db_exception.DBDuplicateEntry as exc:
-        # Another process of the backend has inserted the pool. Repeated, the report finds the row.
+        # Another process of the backend has inserted the row. When the report is repeated, it finds
+        # this row.
         raise db_exception.RetryRequest(exc) from exc
     return allocated
 
@@ -171,13 +180,14 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
     holding = connection.execute(
         sa.select(_volumes.c.pool).distinct().where(models.live(_volumes),
                                                     _volumes.c.pool.in_(gone)))
-    # A volume that was placed after this read has raised ``allocated_gb`` of the pool.
+    # The read above misses volumes that are placed on a pool after it. They have increased
+    # ``allocated_gb`` of the pool.
     connection.execute(_pools.delete().where(
         _pools.c.name.in_(gone - set(holding.scalars())), _pools.c.allocated_gb <= 0))
 
 
 def _measured(capabilities: Mapping[str, Any], allocated: int) -> dict[str, Any]:
-    # A backend that does not report its provisioned capacity has provisioned what is allocated.
+    # If a backend does not report its provisioned capacity, the allocated space replaces it.
     reported = {'provisioned_capacity_gb': allocated, **capabilities}
     capacity = pools.measure(reported)
     return {
@@ -215,7 +225,7 @@ def _or_endless(value: float | None) -> float:
 
 
 class ProjectUse(NamedTuple):
-    """Number of volumes and of snapshots, with their total sizes in GiB."""
+    """Volumes and snapshots of a project on a backend: their numbers and total sizes in GiB."""
 
     volumes: int = 0
     volumes_gb: int = 0
@@ -223,12 +233,12 @@ class ProjectUse(NamedTuple):
     snapshots_gb: int = 0
 
     def plus(self, other: 'ProjectUse') -> 'ProjectUse':
-        """Return the sum of two uses."""
+        """Return the sums of the numbers and sizes of two instances."""
         return ProjectUse(*map(sum, zip(self, other, strict=True)))
 
 
 def use_by_project(database: storage_db.Database, backend: str) -> dict[str, ProjectUse]:
-    """Return the use of a backend by each project that has a volume or a snapshot there.
+    """Return the numbers and sizes of the volumes and snapshots on a backend, by project id.
 
     :param backend: ``host@backend``
     """

@@ -10,14 +10,14 @@ from blockattach.storage.db import storage_db
 
 _endpoints = models.rpc_endpoints
 _FORGOTTEN = 10
-"""Factor of the time after which an endpoint counts as down; its row is deleted after that."""
+"""Multiple of ``down_after`` without a heartbeat after which the row of an endpoint is deleted."""
 
 
 class RpcEndpoint(NamedTuple):
-    """Endpoint of an RPC server. Each start of a server has a new endpoint.
+    """Address at which an RPC server listens. Each start of a server registers a new endpoint.
 
-    :ivar instance: identifier of the start
-    :ivar fingerprint: SHA-256 fingerprint of the certificate in hexadecimal; None without TLS
+    :ivar instance: identifier of the start of the server
+    :ivar fingerprint: SHA-256 fingerprint of the TLS certificate in hexadecimal; None without TLS
     """
 
     host: str
@@ -29,21 +29,21 @@ class RpcEndpoint(NamedTuple):
 @storage_db.retried
 def register(database: storage_db.Database, topic: str, server: str, endpoint: RpcEndpoint,
              down_after: float) -> None:
-    """Register the endpoint of a server. The call may be repeated.
+    """Register the endpoint of an RPC server, and delete the rows of stale endpoints.
 
     :param server: name of the server on the topic
-    :param down_after: seconds without a heartbeat after which an endpoint counts as down. After
-        ten times as long, its row is deleted
+    :param down_after: seconds without a heartbeat after which an endpoint counts as down. The
+        row of an endpoint is deleted after ten times this number of seconds
     """
     with database.writer() as connection:
-        # A repeated call finds the row that it has inserted.
+        # If the call is repeated, the row may have been inserted already.
         connection.execute(_endpoints.delete().where(
             _endpoints.c.instance == endpoint.instance))
         connection.execute(_endpoints.insert().values(
             topic=topic, server=server, **endpoint._asdict(), reported_at=clock.now(),
             created_at=database.clock.utcnow()))
     with database.reader() as connection:
-        # Read first, because a deletion by a condition without an index locks every row.
+        # The read comes first, because a DELETE whose condition has no index locks every row.
         silent = connection.scalars(sa.select(_endpoints.c.instance).where(
             _endpoints.c.reported_at < clock.now(-_FORGOTTEN * down_after))).all()
     if silent:
@@ -52,16 +52,20 @@ def register(database: storage_db.Database, topic: str, server: str, endpoint: R
 
 @storage_db.retried
 def withdraw(database: storage_db.Database, instances: Collection[str]) -> None:
-    """Delete endpoints, by their instances."""
+    """Delete the rows of endpoints.
+
+    :param instances: values of `RpcEndpoint.instance`
+    """
     with database.writer() as connection:
         connection.execute(_endpoints.delete().where(_endpoints.c.instance.in_(instances)))
 
 
 @storage_db.retried
 def heartbeat(database: storage_db.Database, instances: Collection[str]) -> bool:
-    """Record a heartbeat of endpoints, by their instances.
+    """Record a heartbeat of endpoints.
 
-    :returns: False if one of them has no row and must be registered again
+    :param instances: values of `RpcEndpoint.instance`
+    :returns: False if one of the endpoints has no row and must be registered again
     """
     with database.writer() as connection:
         return connection.execute(
@@ -71,7 +75,7 @@ def heartbeat(database: storage_db.Database, instances: Collection[str]) -> bool
 
 def find(database: storage_db.Database, topic: str, server: str | None,
          down_after: float) -> list[RpcEndpoint]:
-    """Return the endpoints that are up on a topic, oldest first.
+    """Return the endpoints of a topic that are up, oldest first.
 
     :param server: name of the server on the topic; None for all servers
     :param down_after: seconds without a heartbeat after which an endpoint counts as down

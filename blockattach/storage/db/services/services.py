@@ -1,4 +1,4 @@
-"""Services and their heartbeats, by the clock of the database only.
+"""Services and their heartbeats, whose times are set and compared in database time.
 
 A service counts as down after ``down_after`` seconds without a heartbeat.
 """
@@ -26,22 +26,24 @@ from blockattach.storage.domain import records
 LOG = logging.getLogger(__name__)
 
 _services = models.services
-# Follows "#" in the order of bytes, see `on_host`.
+# The character after "#" in byte order, see `on_host`.
 _AFTER_HASH = chr(ord('#') + 1)
 INSTANCE = '/'
-"""Separator between the service and its process instance in the name of an owner."""
+"""Separator between the name of a service and its process instance in the name of an owner."""
 
 
 @storage_db.retried
 def register(database: storage_db.Database, binary: str, host: str, availability_zone: str,
              process_instance: str, release: str | None = None, cluster: str | None = None,
              reconciled: records.Reconciled | None = None) -> records.Service:
-    """Register a service as up. A service with a row keeps its uuid and its disabled flag.
+    """Insert or update the row of a service, and record a heartbeat.
+
+    A service that already has a row keeps its UUID and its disabled flag.
 
     :param process_instance: identifier of this run of the process
     :param release: name of a release in `blockattach.storage.rpc.history`
     :param cluster: ``cluster@backend`` if several services share the backend, else None
-    :param reconciled: repairs of the service; None if the service has no backend
+    :param reconciled: repairs by the service; None if the service has no backend
     """
     now = database.clock.utcnow()
     values = {'availability_zone': availability_zone, 'process_instance': process_instance,
@@ -50,8 +52,8 @@ def register(database: storage_db.Database, binary: str, host: str, availability
     registered = sa.select(_services.c.id).where(*_named(binary, host))
     update = _services.update().where(*_named(binary, host)).values(updated_at=now, **values)
     with database.writer() as connection:
-        # Read first: on MariaDB, an update that matches no row locks the gap into which other
-        # processes insert.
+        # The read comes first. On MariaDB, an UPDATE that matches no row locks the gap into which
+        # other processes insert.
         if connection.execute(registered).first() is None \
                 or connection.execute(update).rowcount == 0:
             try:
@@ -59,8 +61,8 @@ def register(database: storage_db.Database, binary: str, host: str, availability
                     uuid=database.new_id(), binary=binary, host=host, created_at=now,
                     **_as_its_cluster(connection, binary, cluster), **values))
             except db_exception.DBDuplicateEntry as exc:
-                # Another process with this name has inserted the row. Repeated, the function
-                # updates the row, so that the last process counts.
+                # Another process with this name has inserted the row. When the function is
+                # repeated, it updates this row, so that the last process is the registered one.
                 raise db_exception.RetryRequest(exc) from exc
         row = connection.execute(_services.select().where(*_named(binary, host))).one()
     log.step(LOG, 'Service registered', binary=binary, host=host)
@@ -72,10 +74,10 @@ def heartbeat(database: storage_db.Database, service_id: int, process_instance: 
               reconciled: records.Reconciled | None = None) -> bool:
     """Record a heartbeat of a service.
 
-    :param process_instance: instance that must be the registered one; None for any instance
-    :param reconciled: repairs of the service; None if the service has no backend
-    :returns: False if the service was removed and must register again
-    :raises Conflict: another process instance has registered the service
+    :param process_instance: required process instance in the row; None for any instance
+    :param reconciled: repairs by the service; None if the service has no backend
+    :returns: False if the row was deleted, and the service must register again
+    :raises Conflict: the row contains another process instance
     """
     row = _services.c.id == service_id
     mine = row if process_instance is None else sa.and_(
@@ -86,8 +88,8 @@ def heartbeat(database: storage_db.Database, service_id: int, process_instance: 
                                           reconciled=_stored(reconciled)))
         if done.rowcount == 1:
             return True
-        # Without a row, an administrator has removed the service. A row of another instance means
-        # that two processes run under one name.
+        # If there is no row, an administrator has removed the service. If the row contains another
+        # instance, two processes run under one name.
         if process_instance is not None and connection.execute(
                 sa.select(_services.c.id).where(row)).first() is not None:
             raise errors.Conflict(
@@ -97,9 +99,10 @@ def heartbeat(database: storage_db.Database, service_id: int, process_instance: 
 
 def list_all(database: storage_db.Database, down_after: float, host: str | None = None,
              binary: str | None = None) -> list[records.Service]:
-    """Return all services, or those of a host or a binary.
+    """Return services ordered by id.
 
-    :param host: host or ``host@backend``; a host includes its backends
+    :param host: ``host@backend``, or a host for itself and all its backends; None for any host
+    :param binary: None for any binary
     """
     query = _with_up(down_after).order_by(_services.c.id)
     if host is not None:
@@ -111,9 +114,10 @@ def list_all(database: storage_db.Database, down_after: float, host: str | None 
 
 
 def all_up(database: storage_db.Database, binary: str, down_after: float) -> bool:
-    """Return True if each backend has a service of the binary that is up, or only disabled ones.
+    """Return True if a service of the binary is up for each backend that is not disabled.
 
-    The members of a cluster count as one backend.
+    A backend is disabled if all its services are disabled. The members of a cluster count as one
+    backend.
     """
     backends: dict[str, list[records.Service]] = {}
     for service in list_all(database, down_after, binary=binary):
@@ -123,20 +127,26 @@ def all_up(database: storage_db.Database, binary: str, down_after: float) -> boo
 
 
 def silent(database: storage_db.Database, binary: str, down_after: float) -> list[str]:
-    """Return the backends of which no service is up."""
+    """Return the sorted names of the backends for which no service of the binary is up.
+
+    Backends whose services are disabled are included.
+    """
     found = list_all(database, down_after, binary=binary)
     living = {service.backend for service in found if service.up}
     return sorted({service.backend for service in found} - living)
 
 
 def silent_managers(database: storage_db.Database, down_after: float) -> list[str]:
-    """Return the backends of which no volume service is up, see `silent`."""
+    """Return the sorted names of the backends for which no volume service is up."""
     return silent(database, binaries.VOLUME, down_after)
 
 
 def of_releases(database: storage_db.Database, down_after: float,
                 releases: Collection[str]) -> list[str]:
-    """Return descriptions of the services of the given releases that are up."""
+    """Return descriptions of the services that are up and run one of the given releases.
+
+    Each description names the binary, the host and the release.
+    """
     query = sa.select(_services).where(
         _services.c.reported_at >= clock.now(-down_after), _services.c.release.in_(releases))
     with database.reader() as connection:
@@ -146,7 +156,10 @@ def of_releases(database: storage_db.Database, down_after: float,
 
 def keeping(database: storage_db.Database, binary: str, backend: str,
             down_after: float) -> list[records.Service]:
-    """Return the services of a backend, those that are up first."""
+    """Return the services of a backend. Services that are up come first.
+
+    :param backend: ``host@backend`` or ``cluster@backend``
+    """
     up = _services.c.reported_at >= clock.now(-down_after)
     return _read(database, _with_up(down_after).where(
         _services.c.binary == binary, keeps(backend)).order_by(up.desc(), _services.c.id))
@@ -154,32 +167,41 @@ def keeping(database: storage_db.Database, binary: str, backend: str,
 
 def on_host(host: str, pool: sa.ColumnElement[str] = models.volumes.c.pool,
             ) -> sa.ColumnElement[bool]:
-    """Return the condition that a pool belongs to a ``host@backend``.
+    """Return the SQL condition that a pool belongs to a backend.
 
-    :param pool: column with the name of a pool; that of volumes by default
+    :param host: ``host@backend``
+    :param pool: column that contains the full name of the pool; ``volumes.pool`` by default
     """
-    # A range of bytes. LIKE is not used, because names contain underscores, and not every database
-    # uses an index for LIKE.
+    # A range instead of LIKE, because names contain underscores, and not every database uses an
+    # index for LIKE.
     return sa.and_(pool > f'{host}#', pool < f'{host}{_AFTER_HASH}')
 
 
 def of_service(column: sa.ColumnElement[str], owner: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a column names an instance of the same service as an owner."""
+    """Return the SQL condition that a column names a process instance of the owner's service.
+
+    :param column: column that contains the name of an owner
+    :param owner: name of a process instance: its service, `INSTANCE`, and its identifier
+    """
     service = owner.rpartition(INSTANCE)[0]
     return column.startswith(f'{service}{INSTANCE}', autoescape=True)
 
 
 def keeps(backend: sa.ColumnElement[str] | str) -> sa.ColumnElement[bool]:
-    """Return the condition for the services of a backend.
+    """Return the SQL condition that selects the services of a backend.
 
-    That is the service with the name of the backend, or the members of the cluster with this name.
+    :param backend: ``cluster@backend`` for all members of the cluster, or ``host@backend`` for a
+        service that is not a member of a cluster
     """
     return sa.or_(_services.c.cluster == backend,
                   sa.and_(_services.c.cluster.is_(None), _services.c.host == backend))
 
 
 def is_frozen(connection: sa.Connection, backend: str) -> bool:
-    """Return True if a backend is frozen: no volume may be created or deleted there."""
+    """Return True if a volume service of a backend is frozen.
+
+    On a frozen backend, volumes cannot be created or deleted.
+    """
     return _FROZEN.first(connection, backend=backend) is not None
 
 
@@ -192,7 +214,7 @@ def get_by_host(database: storage_db.Database, binary: str, host: str,
                 down_after: float) -> records.Service:
     """Return a service by its binary and its host.
 
-    :raises ServiceNotFound: there is no such service
+    :raises ServiceNotFound: no service has this binary and host
     """
     found = _read(database, _with_up(down_after).where(*_named(binary, host)))
     if not found:
@@ -205,8 +227,8 @@ def set_disabled(database: storage_db.Database, binary: str, host: str, disabled
                  reason: str | None = None) -> None:
     """Disable or enable a service.
 
-    :param reason: reason for disabling; removed when the service is enabled
-    :raises ServiceNotFound: there is no such service
+    :param reason: reason for disabling the service; ignored when it is enabled
+    :raises ServiceNotFound: no service has this binary and host
     """
     _change(database, binary, host, _services.c.host == host,
             disabled=disabled, disabled_reason=reason if disabled else None)
@@ -215,10 +237,10 @@ def set_disabled(database: storage_db.Database, binary: str, host: str, disabled
 
 @storage_db.retried
 def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
-    """Freeze or thaw a backend. The disabled flag of its services is not changed.
+    """Freeze or thaw a backend. The disabled flags of its services are not changed.
 
     :param host: ``host@backend``, or ``cluster@backend`` for all members of the cluster
-    :raises ServiceNotFound: there is no such volume service
+    :raises ServiceNotFound: the backend has no volume service
     """
     _change(database, binaries.VOLUME, host,
             sa.or_(_services.c.host == host, _services.c.cluster == host), frozen=frozen)
@@ -227,10 +249,10 @@ def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
 
 @storage_db.retried
 def remove(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
-    """Delete a service that will not return.
+    """Delete the row of a service that is down.
 
-    :raises ServiceNotFound: there is no such service
-    :raises Conflict: the service is up, and would register again at its next heartbeat
+    :raises ServiceNotFound: no service has this binary and host
+    :raises Conflict: the service is up, and would insert the row again at its next heartbeat
     """
     with database.writer() as connection:
         row = connection.execute(_with_up(down_after).where(*_named(binary, host))
@@ -250,7 +272,7 @@ def _named(binary: str, host: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _as_its_cluster(connection: sa.Connection, binary: str,
                     cluster: str | None) -> dict[str, Any]:
-    # A cluster that was disabled as a whole stays disabled when a member joins.
+    # If all members of the cluster are disabled, a new member is disabled too.
     others = [] if cluster is None else connection.execute(
         sa.select(_services.c.disabled, _services.c.disabled_reason).where(
             _services.c.binary == binary, _services.c.cluster == cluster)).all()
@@ -301,19 +323,20 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
 
 
 class Presence:
-    """Registration of a running service, which is renewed by heartbeats."""
+    """Registration of this process as a service, renewed by heartbeats."""
 
     def __init__(self, database: storage_db.Database, binary: str, host: str,
                  availability_zone: str, release: str | None = None,
                  cluster: str | None = None, sole: bool = False,
                  reconciled: Callable[[], records.Reconciled] | None = None) -> None:
         """
-        :param cluster: see `register`
-        :param sole: True if no other process may run under this name, see `wrong`
-        :param reconciled: returns the repairs that each heartbeat reports, see `register`
+        :param cluster: ``cluster@backend`` if several services share the backend, else None
+        :param sole: True if only one process may run with this binary and host
+        :param reconciled: returns the repairs that a heartbeat reports; None if the service has no
+            backend
         """
         self.process_instance = database.new_id().replace('-', '')
-        """Identifier of this process instance. The work of earlier instances is orphaned."""
+        """Identifier of this process instance."""
         self._database = database
         self._register = functools.partial(register, database, binary, host, availability_zone,
                                            self.process_instance, release, cluster)
@@ -324,7 +347,7 @@ class Presence:
         self._service_id: int | None = None
 
     def beat(self) -> None:
-        """Send a heartbeat. A service that was removed registers again."""
+        """Record a heartbeat. Register the service if it has no row."""
         reconciled = None if self._reconciled is None else self._reconciled()
         try:
             if self._service_id is None or not heartbeat(
@@ -332,13 +355,16 @@ class Presence:
                     self.process_instance if self._sole else None, reconciled):
                 self._service_id = self._register(reconciled).id
         except errors.Conflict:
-            # Of two instances, the one that registered last keeps the service.
+            # If two instances run, the row belongs to the instance that registered last.
             if not self._superseded:
                 LOG.error('Lost the service registration to another process with the same name%s',
                           self._named)
             self._superseded = True
 
     def wrong(self) -> str | None:
-        """Return the reason why this process should be stopped, or None if there is none."""
+        """Return the reason to stop this process, or None if there is none.
+
+        The reason is that another process has registered under the same name.
+        """
         return 'another process is registered under the same service name' \
             if self._superseded else None

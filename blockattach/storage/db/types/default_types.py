@@ -1,4 +1,4 @@
-"""Default volume types of projects, which take precedence over the configured default type."""
+"""Default volume types of projects. Each takes precedence over the configured default type."""
 import logging
 
 import sqlalchemy as sa
@@ -18,12 +18,13 @@ _defaults = models.default_volume_types
 
 @storage_db.retried
 def change(database: storage_db.Database, project_id: str, type_id: str) -> None:
-    """Set the default type of a project, replacing any previous one.
+    """Set the default type of a project, and replace a default type that was set before.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     """
     with database.writer() as connection:
-        # Prevents a concurrent deletion, which is refused for the default type of a project.
+        # The lock prevents a concurrent deletion of the type. A type that is the default of a
+        # project cannot be deleted.
         volume_types.lock(connection, type_id)
         of_project = _defaults.update().where(_defaults.c.project_id == project_id)
         if not connection.execute(of_project.values(volume_type_id=type_id)).rowcount:
@@ -31,7 +32,8 @@ def change(database: storage_db.Database, project_id: str, type_id: str) -> None
                 connection.execute(_defaults.insert().values(
                     project_id=project_id, volume_type_id=type_id))
             except db_exception.DBDuplicateEntry as exc:
-                # Another request has inserted the row. Repeated, the function updates the row.
+                # Another request has inserted the row. When the function is repeated, it updates
+                # this row.
                 raise db_exception.RetryRequest(exc) from exc
     log.step(LOG, 'Default volume type set for project', project_id=project_id,
              volume_type_id=type_id)
@@ -41,7 +43,7 @@ def change(database: storage_db.Database, project_id: str, type_id: str) -> None
 def remove(database: storage_db.Database, project_id: str) -> None:
     """Remove the default type of a project, so that the configured default type applies.
 
-    Nothing changes if the project has no default type of its own.
+    A project without a default type of its own is left unchanged.
     """
     with database.writer() as connection:
         connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
@@ -60,7 +62,7 @@ def get(database: storage_db.Database, project_id: str) -> records.DefaultType:
 
 
 def list_all(database: storage_db.Database) -> list[records.DefaultType]:
-    """Return the default types of all projects that have one."""
+    """Return the default types of all projects that have one, ordered by project id."""
     return _read(database, _defaults.select().order_by(_defaults.c.project_id))
 
 

@@ -1,7 +1,7 @@
 """QoS specs and their associations with volume types.
 
-A volume type is associated with at most one QoS specs; several types may share one. Lock order for
-changes of QoS specs and associations: QoS specs, volume types.
+A volume type is associated with at most one row of QoS specs. Several types may share a row. A
+change locks the QoS specs first, and then the volume types.
 """
 import logging
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ def create(database: storage_db.Database, name: str, consumer: str,
            specs: Mapping[str, str | None]) -> records.QosSpecs:
     """Create QoS specs.
 
-    :raises QosSpecsExist: live QoS specs have that name
+    :raises QosSpecsExist: other live QoS specs have this name
     """
     specs_id = database.new_id()
     try:
@@ -52,9 +52,9 @@ def create(database: storage_db.Database, name: str, consumer: str,
 
 
 def get(database: storage_db.Database, specs_id: str) -> records.QosSpecs:
-    """Return live QoS specs.
+    """Return live QoS specs by their id.
 
-    :raises QosSpecsNotFound: there are no such live QoS specs
+    :raises QosSpecsNotFound: no live QoS specs have this id
     """
     with database.reader() as connection:
         return _read(connection, specs_id)
@@ -64,7 +64,7 @@ def list_page(database: storage_db.Database, filters: Mapping[str, str],
               page: paging.Page) -> list[records.QosSpecs]:
     """Return a page of live QoS specs with one query, or two if the page has a marker.
 
-    :param filters: values of columns, by the keys of `SORT_COLUMNS`
+    :param filters: required values of columns, by the keys of `SORT_COLUMNS`
     :raises QosSpecsNotFound: the marker is not the id of live QoS specs
     """
     query = _specs.select().where(models.live(_specs), *(
@@ -78,15 +78,17 @@ def list_page(database: storage_db.Database, filters: Mapping[str, str],
 @storage_db.retried
 def update(database: storage_db.Database, specs_id: str, consumer: str | None,
            changes: Mapping[str, str | None]) -> None:
-    """Update QoS specs, all or none of the given keys. Other keys keep their values.
+    """Set the consumer and the given keys of QoS specs in one transaction.
 
-    Attached volumes keep the old limits until they are connected again.
+    Other keys keep their values. Attached volumes keep the old limits until they are connected
+    again.
 
-    :param consumer: who enforces the limits from now on; None to leave the consumer unchanged
-    :raises QosSpecsNotFound: there are no such live QoS specs
+    :param consumer: the new consumer, which enforces the limits; None to leave it unchanged
+    :param changes: new values by key
+    :raises QosSpecsNotFound: no live QoS specs have this id
     """
     with database.writer() as connection:
-        # Read under the lock, because the JSON object is written as a whole.
+        # The specs are read under the lock, because the JSON object is written as a whole.
         found = _lock(connection, specs_id)
         _store(connection, database, specs_id, consumer=consumer or found.consumer,
                specs=rows.to_json({**found.specs, **changes}))
@@ -95,10 +97,10 @@ def update(database: storage_db.Database, specs_id: str, consumer: str | None,
 
 @storage_db.retried
 def delete_keys(database: storage_db.Database, specs_id: str, keys: Iterable[str]) -> None:
-    """Delete keys of QoS specs, all or none.
+    """Delete all the given keys of QoS specs, or none of them on an error.
 
-    :raises QosSpecsNotFound: there are no such live QoS specs
-    :raises QosSpecsKeyNotFound: the QoS specs do not have one of the keys; nothing was changed
+    :raises QosSpecsNotFound: no live QoS specs have this id
+    :raises QosSpecsKeyNotFound: one of the keys does not exist in the QoS specs
     """
     removed = list(keys)
     with database.writer() as connection:
@@ -114,14 +116,14 @@ def delete_keys(database: storage_db.Database, specs_id: str, keys: Iterable[str
 
 @storage_db.retried
 def delete(database: storage_db.Database, specs_id: str, force: bool = False) -> None:
-    """Delete QoS specs. The row is kept as history.
+    """Mark QoS specs as deleted. The row is kept as history.
 
-    :param force: disassociate the QoS specs from all types, instead of raising QosSpecsInUse
-    :raises QosSpecsNotFound: there are no such live QoS specs
-    :raises QosSpecsInUse: volume types are associated with the QoS specs
+    :param force: True to disassociate the QoS specs from all volume types first
+    :raises QosSpecsNotFound: no live QoS specs have this id
+    :raises QosSpecsInUse: volume types are associated with the QoS specs, and ``force`` is False
     """
     with database.writer() as connection:
-        # `associate` locks the QoS specs too, so no type is associated after the check.
+        # `associate` also locks the QoS specs, so no type can be associated after the check.
         _lock(connection, specs_id)
         if not force and _types_of(connection, specs_id):
             raise errors.QosSpecsInUse
@@ -132,9 +134,9 @@ def delete(database: storage_db.Database, specs_id: str, force: bool = False) ->
 
 
 def types(database: storage_db.Database, specs_id: str) -> list[records.Limited]:
-    """Return the live volume types that are associated with QoS specs.
+    """Return the live volume types that are associated with QoS specs, oldest first.
 
-    :raises QosSpecsNotFound: there are no such live QoS specs
+    :raises QosSpecsNotFound: no live QoS specs have this id
     """
     with database.reader() as connection:
         _read(connection, specs_id)
@@ -143,10 +145,10 @@ def types(database: storage_db.Database, specs_id: str) -> list[records.Limited]
 
 @storage_db.retried
 def associate(database: storage_db.Database, specs_id: str, type_id: str) -> None:
-    """Associate QoS specs with a volume type. An existing association is left unchanged.
+    """Associate QoS specs with a volume type. Nothing changes if they are already associated.
 
-    :raises QosSpecsNotFound: there are no such live QoS specs
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises QosSpecsNotFound: no live QoS specs have this id
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises QosSpecsTaken: the type is associated with other QoS specs
     """
     with database.writer() as connection:
@@ -165,11 +167,13 @@ def associate(database: storage_db.Database, specs_id: str, type_id: str) -> Non
 
 @storage_db.retried
 def disassociate(database: storage_db.Database, specs_id: str, type_id: str | None = None) -> None:
-    """Disassociate QoS specs from a volume type. A type without the association is left unchanged.
+    """Disassociate QoS specs from one volume type or from all.
+
+    A type that is not associated with the QoS specs is left unchanged.
 
     :param type_id: id of the type; None for all types that are associated with the QoS specs
-    :raises QosSpecsNotFound: there are no such live QoS specs
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises QosSpecsNotFound: no live QoS specs have this id
+    :raises VolumeTypeNotFound: no live volume type has the given id
     """
     with database.writer() as connection:
         _lock(connection, specs_id)
@@ -204,8 +208,8 @@ def _read(connection: sa.Connection, specs_id: str, lock: bool = False) -> recor
 
 
 def _lock(connection: sa.Connection, specs_id: str) -> records.QosSpecs:
-    # Always the first statement, so that on MariaDB later plain reads see the commits for which it
-    # has waited.
+    # Always the first statement of a transaction. On MariaDB, later plain reads then see the
+    # commits for which this statement has waited.
     return _read(connection, specs_id, lock=True)
 
 

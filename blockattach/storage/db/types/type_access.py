@@ -1,6 +1,6 @@
 """Access of projects to volume types that are not public.
 
-The list of projects is kept while a type is public.
+The projects that have access to a type are kept while the type is public.
 """
 import logging
 
@@ -20,9 +20,9 @@ _projects = models.volume_type_projects
 
 @storage_db.retried
 def add(database: storage_db.Database, type_id: str, project_id: str) -> None:
-    """Add the access of a project to a private volume type.
+    """Give a project access to a private volume type.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypePublic: the type is public
     :raises VolumeTypeAccessExists: the project has access already
     """
@@ -44,7 +44,7 @@ def remove(database: storage_db.Database, type_id: str, project_id: str) -> None
 
     Existing volumes of the project keep the type.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypePublic: the type is public
     :raises VolumeTypeAccessNotFound: the project has no access
     """
@@ -60,7 +60,7 @@ def remove(database: storage_db.Database, type_id: str, project_id: str) -> None
 
 
 def projects(database: storage_db.Database, type_id: str) -> list[str]:
-    """Return the ids of the projects that may use a volume type while the type is private."""
+    """Return the sorted ids of the projects that may use a volume type while it is private."""
     with database.reader() as connection:
         return list(connection.execute(
             sa.select(_projects.c.project_id).where(_projects.c.volume_type_id == type_id)
@@ -74,7 +74,7 @@ def _is_there(connection: sa.Connection, type_id: str, project_id: str) -> bool:
 
 
 def _lock_private(connection: sa.Connection, type_id: str) -> None:
-    # Locked, so that the type cannot become public, or be deleted, before the commit.
+    # The lock prevents that the type becomes public or is deleted before the commit.
     volume_types.lock(connection, type_id)
     if volume_types.read(connection, type_id).is_public:
         raise errors.VolumeTypePublic

@@ -1,8 +1,8 @@
 """Volume types with their extra specs and their encryption.
 
-The extra specs and the encryption of a type cannot change while live volumes have the type. A
-change locks the row of the type first. The creation of a volume takes a shared lock on the row, so
-that no volume gets the type after the check. A type has at most one live encryption.
+The extra specs and the encryption of a type cannot change while live volumes have the type. Before
+this is checked, the change locks the row of the type. The creation of a volume takes a shared lock
+on that row, so no volume can get the type after the check. A type has at most one live encryption.
 """
 import dataclasses
 import logging
@@ -54,7 +54,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in
 
 
 def columns_of(kind: records.VolumeType) -> dict[str, Any]:
-    """Return the columns of a volume that are copied from its type."""
+    """Return the values of the volume columns that are derived from the volume type."""
     return {'volume_type_id': kind.id,
             'multiattach': volume_type.is_multiattach(kind.extra_specs),
             'single_writer': volume_type.is_single_writer(kind.extra_specs),
@@ -66,7 +66,7 @@ def create(database: storage_db.Database, name: str, description: str | None, is
            extra_specs: Mapping[str, str]) -> records.VolumeType:
     """Create a volume type.
 
-    :raises VolumeTypeExists: a live type has that name
+    :raises VolumeTypeExists: another live type has this name
     :raises InvalidInput: the extra specs contradict each other
     """
     volume_type.check_specs(extra_specs)
@@ -86,16 +86,16 @@ def create(database: storage_db.Database, name: str, description: str | None, is
 
 
 def get(database: storage_db.Database, type_id: str) -> records.VolumeType:
-    """Return a live volume type.
+    """Return a live volume type by its id.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     """
     with database.reader() as connection:
         return read(connection, type_id)
 
 
 def get_by_name(database: storage_db.Database, name: str) -> records.VolumeType:
-    """Return the live volume type with a name.
+    """Return a live volume type by its name.
 
     :raises VolumeTypeNameNotFound: there is no live type with this name
     """
@@ -106,14 +106,14 @@ def get_by_name(database: storage_db.Database, name: str) -> records.VolumeType:
 
 
 def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
-    """Return the live volume type with an id, else the one with a name.
+    """Return a live volume type by its id or its name.
 
-    :raises VolumeTypeNotFound: there is no such type, and the argument looks like an id
-    :raises VolumeTypeNameNotFound: there is no such type, and the argument can only be a name
+    :raises VolumeTypeNotFound: no type is found, and ``id_or_name`` has the form of a UUID
+    :raises VolumeTypeNameNotFound: no type is found, and ``id_or_name`` is not a UUID
     """
     found = _records(_BY_EITHER.rows(database, type_id=id_or_name, name=id_or_name))
     if found:
-        # A name can look like the id of another type. As in Cinder, the id comes first.
+        # The name of a type can equal the id of another. As in Cinder, the id takes precedence.
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
         raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
@@ -122,15 +122,17 @@ def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
 
 def default(database: storage_db.Database, project_id: str | None,
             name: str) -> records.VolumeType:
-    """Return the default volume type of a project, used for volumes created without a type.
+    """Return the type of new volumes of a project for which the request names no type.
 
-    :param name: name of the default type for projects that have none of their own
-    :raises VolumeTypeNameNotFound: the project has no default type, and no type has this name
+    :param name: name of the configured default type, for projects without a default type of their
+        own
+    :raises VolumeTypeNameNotFound: the project has no default type of its own, and no live type
+        has this name
     """
     found = _records(_DEFAULT.rows(database, name=name, project_id=project_id))
     if not found:
         raise errors.VolumeTypeNameNotFound(name=name)
-    # The type of the project comes first. If it is the configured type, there is no other.
+    # The type of the project takes precedence. Only one row is found if both are the same type.
     return next((kind for kind in found if kind.name != name), found[0])
 
 
@@ -140,10 +142,11 @@ def list_page(database: storage_db.Database, is_public: bool | None,
               like: Mapping[str, str] | None = None) -> list[records.VolumeType]:
     """Return a page of live volume types with two queries, or three if the page has a marker.
 
-    :param is_public: True for public types and those that the project may use, False for private
-        types only, None for all types
-    :param extra_specs: extra specs that a type must all have
-    :param equal: values of columns, by the keys of `SORT_COLUMNS`
+    :param is_public: True for public types and the private types that the project may use, False
+        for all private types, None for all types
+    :param extra_specs: extra specs that a listed type must have. A value of a key in
+        `volume_type.LISTS` must be contained in the value of the type, other values must be equal
+    :param equal: required values of columns, by the keys of `SORT_COLUMNS`
     :param like: texts that columns must contain, by the keys of `SORT_COLUMNS`
     :raises VolumeTypeNotFound: the marker is not the id of a type that ``is_public`` selects
     """
@@ -166,7 +169,7 @@ def list_page(database: storage_db.Database, is_public: bool | None,
 
 
 def has_access(database: storage_db.Database, type_id: str, project_id: str | None) -> bool:
-    """Return True if a project may use a volume type while the type is private."""
+    """Return True if a project may use a volume type while it is private."""
     with database.reader() as connection:
         return connection.execute(sa.select(_projects.c.project_id).where(
             _projects.c.volume_type_id == type_id,
@@ -176,10 +179,12 @@ def has_access(database: storage_db.Database, type_id: str, project_id: str | No
 @storage_db.retried
 def update(database: storage_db.Database, type_id: str, name: str | None = None,
            description: str | None = None, is_public: bool | None = None) -> records.VolumeType:
-    """Update the name, description and visibility of a volume type; None leaves a value unchanged.
+    """Update the name, the description and the visibility of a volume type.
 
-    :raises VolumeTypeNotFound: there is no such live type
-    :raises VolumeTypeExists: another live type has that name
+    An argument that is None leaves the value unchanged.
+
+    :raises VolumeTypeNotFound: no live volume type has this id
+    :raises VolumeTypeExists: another live type has this name
     """
     changed: dict[str, Any] = {
         key: value for key, value in (('name', name), ('live_name', name),
@@ -198,12 +203,12 @@ def update(database: storage_db.Database, type_id: str, name: str | None = None,
 
 @storage_db.retried
 def delete(database: storage_db.Database, type_id: str, default_name: str | None = None) -> None:
-    """Delete a volume type. The row is kept as history for deleted volumes that had the type.
+    """Mark a volume type as deleted. The row is kept for deleted volumes that had the type.
 
     :param default_name: name of the configured default type, which cannot be deleted
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises InvalidInput: the type is the configured default type, the default type of a project,
-        or the last type, or live volumes have the type
+        the only live type, or the type of live volumes
     """
     with database.writer() as connection:
         # All types are locked, so that one of two concurrent requests to delete the last two types
@@ -233,9 +238,9 @@ def delete(database: storage_db.Database, type_id: str, default_name: str | None
 
 @storage_db.retried
 def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[str, str]) -> None:
-    """Set extra specs of a volume type, all or none. Other keys keep their values.
+    """Set the given extra specs of a volume type. Other extra specs keep their values.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypeInUse: live volumes have the type
     :raises InvalidInput: the resulting extra specs contradict each other
     """
@@ -245,7 +250,8 @@ def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[
                                                  _specs.c.key.in_(specs)))
         _store_specs(connection, type_id, specs)
         _touch(connection, database, type_id)
-        # Specs can contradict others that were set before. An error rolls everything back.
+        # The new specs can contradict specs that were set before. An error rolls back the
+        # transaction.
         volume_type.check_specs(read(connection, type_id).extra_specs)
     log.step(LOG, 'Volume type extra specs updated', volume_type_id=type_id,
              keys=','.join(sorted(specs)))
@@ -255,7 +261,7 @@ def set_extra_specs(database: storage_db.Database, type_id: str, specs: Mapping[
 def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> None:
     """Delete an extra spec of a volume type.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypeInUse: live volumes have the type
     :raises ExtraSpecNotFound: the type has no extra spec with this key
     """
@@ -273,10 +279,10 @@ def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> 
 def create_encryption(database: storage_db.Database, type_id: str, provider: str,
                       control_location: str, cipher: str | None = None,
                       key_size: int | None = None) -> records.TypeEncryption:
-    """Create the encryption of a volume type, for volumes created from now on.
+    """Create the encryption of a volume type, which has no volumes yet.
 
     :param key_size: in bits
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypeInUse: live volumes have the type
     :raises VolumeTypeEncryptionExists: the type has an encryption already
     """
@@ -301,9 +307,10 @@ def update_encryption(database: storage_db.Database, type_id: str, encryption_id
 
     :param encryption_id: id of the encryption; None for the encryption that the type has
     :param changes: new values, by the names of fields in `records.TypeEncryption`
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypeInUse: live volumes have the type
-    :raises VolumeTypeEncryptionNotFound: the type has no encryption, or one with another id
+    :raises VolumeTypeEncryptionNotFound: the type has no encryption, or its encryption has another
+        id
     """
     _change_encryption(database, type_id, encryption_id, 'update',
                        updated_at=database.clock.utcnow(), **changes)
@@ -314,37 +321,40 @@ def update_encryption(database: storage_db.Database, type_id: str, encryption_id
 @storage_db.retried
 def delete_encryption(database: storage_db.Database, type_id: str,
                       encryption_id: str | None) -> None:
-    """Delete the encryption of a volume type. The row is kept as history.
+    """Mark the encryption of a volume type as deleted. The row is kept as history.
 
     :param encryption_id: id of the encryption; None for the encryption that the type has
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypeInUse: live volumes have the type
-    :raises VolumeTypeEncryptionNotFound: the type has no encryption, or one with another id
+    :raises VolumeTypeEncryptionNotFound: the type has no encryption, or its encryption has another
+        id
     """
     _change_encryption(database, type_id, encryption_id, 'delete', **_ended(database))
     log.step(LOG, 'Volume type encryption deleted', volume_type_id=type_id)
 
 
 def lock(connection: sa.Connection, type_id: str) -> None:
-    """Lock the row of a live volume type, as the first statement of the transaction.
+    """Lock the row of a live volume type until the transaction ends.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    Call this before any plain read of the transaction.
+
+    :raises VolumeTypeNotFound: no live volume type has this id
     """
     _lock(connection, _LOCK, type_id)
 
 
 def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
-    """Take a shared lock on a volume type, and check that the type is still as it was read.
+    """Take a shared lock on a volume type, and check that the type has not changed.
 
-    This must be the first statement of the transaction that reads without a lock. Any number of
-    transactions share the lock. A transaction that changes the type waits for all of them.
+    Call this before any plain read of the transaction. Any number of transactions can share the
+    lock. A transaction that changes the type waits until all of them have ended.
 
-    :param kind: the type as read before
+    :param kind: the type as read in an earlier transaction
     :raises VolumeTypeNotFound: the type is deleted
     :raises VolumeTypeChanged: the extra specs or the encryption have changed, or the type is not
         public any more
     """
-    # The lock first, because after an earlier plain read MariaDB would show a former type.
+    # The lock comes first: after an earlier plain read, MariaDB would return an outdated type.
     _lock(connection, _SHARE, kind.id)
     now = read(connection, kind.id)
     if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption) \
@@ -355,7 +365,7 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
 def read(connection: sa.Connection, type_id: str) -> records.VolumeType:
     """Return a live volume type within an open transaction.
 
-    :raises VolumeTypeNotFound: there is no such live type
+    :raises VolumeTypeNotFound: no live volume type has this id
     """
     found = _records(_BY_ID.rows(connection, type_id=type_id))
     if not found:
@@ -389,7 +399,8 @@ def _ended(database: storage_db.Database) -> dict[str, Any]:
 
 
 def _lock_unused(connection: sa.Connection, type_id: str, refusal: str | None = None) -> None:
-    # The creation of a volume takes a shared lock on the type, so no volume comes after the check.
+    # The creation of a volume takes a shared lock on the type, so no volume can get the type after
+    # the check.
     lock(connection, type_id)
     if _is_used(connection, type_id):
         raise errors.VolumeTypeInUse(refusal)
@@ -426,7 +437,7 @@ def _live() -> sa.Select[Any]:
 
 
 def _whole() -> sa.Select[Any]:
-    """Return a query for live types with their encryption, with a row for each extra spec."""
+    """Return a query for live types and their encryption, with one row for each extra spec."""
     return sa.select(
         _types, _specs.c.key.label('spec_key'), _specs.c.value.label('spec_value'),
         *(_encryptions.c[name].label(label) for label, name in _ENCRYPTION.items()),
