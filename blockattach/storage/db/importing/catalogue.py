@@ -1,4 +1,8 @@
-"""Conversion of Cinder's volume types, QoS specs and quotas to rows of this service."""
+"""Conversion of Cinder's volume types, QoS specs and quotas to rows of this service.
+
+These rows are called the catalogue here. It is small compared with the volumes, and is read as a
+whole.
+"""
 import dataclasses
 import datetime
 from collections.abc import Collection
@@ -23,7 +27,10 @@ _QOS = 'quality_of_service_specs'
 _OF_TYPES = ('volume_type_extra_specs', 'encryption', 'volume_type_projects',
              'default_volume_types')
 _PARTS = _OF_TYPES[:2]
-"""A volume type is refused if one of these rows is refused: it would be a different type."""
+"""Tables in Cinder whose refused rows exclude their volume type.
+
+Without such a row, the type would be a different one.
+"""
 _NO_SPECS = 'qos_specs_id: no imported QoS specs have this id'
 
 
@@ -31,9 +38,10 @@ _NO_SPECS = 'qos_specs_id: no imported QoS specs have this id'
 class Catalogue:
     """Volume types, QoS specs and quotas to import.
 
-    :ivar rows: rows by table, in the order in which they refer to each other
+    :ivar rows: rows by table of this service. A table comes after the tables that it references
     :ivar kinds: volume types by id
-    :ivar left: numbers of rows that are not imported
+    :ivar left: numbers of rows that are not supported here, by the keys of
+        `blockattach.storage.domain.importing.LEFT`
     :ivar refused: findings about refused rows
     """
 
@@ -43,7 +51,11 @@ class Catalogue:
     refused: list[report.Finding]
 
     def leave_out(self, specs: Collection[str], types: Collection[str]) -> None:
-        """Remove QoS specs and types, and everything that refers to them."""
+        """Remove QoS specs and volume types, and the rows that refer to them.
+
+        :param specs: ids of QoS specs
+        :param types: ids of volume types
+        """
         lost = {*types, *(row['id'] for row in self.rows['volume_types']
                           if row['qos_specs_id'] in specs)}
         for name, of_table in self.rows.items():
@@ -54,7 +66,13 @@ class Catalogue:
         self.kinds = {key: kind for key, kind in self.kinds.items() if key not in lost}
 
     def default(self, connection: sa.Connection, name: str) -> records.VolumeType | None:
-        """Return the default type: the imported type of this name, or the existing one."""
+        """Return the volume type with the name of the configured default type.
+
+        This is the imported type if Cinder has one with this name, else the existing type.
+
+        :returns: volume type, or None if neither exists. An existing type comes without its extra
+            specs and its encryption
+        """
         found = next((kind for kind in self.kinds.values() if kind.name == name), None)
         if found is not None:
             return found
@@ -65,9 +83,12 @@ class Catalogue:
 
 
 def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
-    """Return the whole catalogue, which is small compared with the volumes."""
+    """Read and convert the catalogue of a Cinder database.
+
+    :param now: creation time of rows without a creation time
+    """
     specs, refused = _qos_specs(cinder, now)
-    # Without this column in the schema, all types are public.
+    # All types are public in a schema without the column ``is_public``.
     live = [{'is_public': True, **row} for row in cinder.rows('volume_types')]
     checked = report.check('volume_types', live)
     ids = {cinder_rows.comparable(row['id']) for row in live}
@@ -103,7 +124,10 @@ def read(cinder: source.Source, now: datetime.datetime) -> Catalogue:
 
 
 def count(catalogue: Catalogue, into: report.Report) -> None:
-    """Add the numbers of rows of a catalogue to a report."""
+    """Add the numbers of rows of a catalogue to a report.
+
+    :param into: report whose ``found`` and ``left`` are increased
+    """
     for name, of_table in catalogue.rows.items():
         into.found[name] += len(of_table)
     into.left.update(catalogue.left)
@@ -117,8 +141,8 @@ def _type(row: Mapping[str, Any], now: datetime.datetime) -> dict[str, Any]:
 
 def _qos_specs(cinder: source.Source, now: datetime.datetime,
                ) -> tuple[list[dict[str, Any]], list[report.Finding]]:
-    # Cinder stores QoS specs as a tree. The root holds the name. The limits and the consumer are
-    # its leaves.
+    # Cinder stores QoS specs as a tree. The root row contains the name, and its child rows contain
+    # the consumer and the limits.
     checked = report.check(_QOS, cinder.rows(_QOS))
     refused, lost = list(checked.findings), checked.owners('specs_id')
     leaves: dict[str, dict[str, str | None]] = {}
@@ -184,7 +208,7 @@ def _kinds(types: list[dict[str, Any]], extra: list[dict[str, Any]],
 
 
 def needs_key(kind: records.VolumeType) -> bool:
-    """Return True if the volumes of a type are encrypted by their consumers."""
+    """Return True if the volumes of a type are encrypted by consumers, and thus need a key."""
     return (kind.encryption is not None
             and kind.encryption.control_location == volume_type.FRONT_END)
 

@@ -1,4 +1,4 @@
-"""Import of a Cinder database. All rows are checked before any row is written."""
+"""Import of volume types, QoS specs, quotas and volumes from a Cinder database."""
 import datetime
 import logging
 from collections.abc import Iterator
@@ -26,23 +26,23 @@ LOG = logging.getLogger(__name__)
 _types = models.volume_types
 _OF_TYPES = ('volume_type_extra_specs', 'volume_type_encryptions', 'volume_type_projects')
 _REFUSALS = (sa.exc.IntegrityError, sa.exc.DataError, OverflowError, UnicodeError)
-"""Errors of a database or its driver about a value that it does not accept."""
+"""Errors that report a value that the database or its driver does not accept."""
 _CHILDREN = ('volume_metadata', 'volume_image_metadata', 'snapshots', 'snapshot_metadata',
              'attachments')
-# As in Cinder (``service_down_time``).
+# Default of ``service_down_time`` in Cinder.
 _ALIVE = datetime.timedelta(seconds=60)
 _LEFT = ('backups', 'groups')
 _HANGING = ('snapshots', 'volume_attachment')
-"""Tables of objects that belong to volumes."""
+"""Tables in Cinder of objects that belong to volumes."""
 _HERE = {'snapshots': 'snapshots', 'attachments': 'volume_attachment'}
-"""Names of these tables in Cinder, by their names in this service."""
+"""Names of the tables of `_HANGING` by the names of the tables in this service."""
 
 
 def _missing(connection: sa.Connection, name: str,
              rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     table = models.metadata.tables[name]
     if name in _OF_TYPES:
-        # A type that exists here keeps its own extra specs, encryption and access.
+        # A volume type that exists in this service keeps its extra specs, encryption and access.
         types = set(connection.execute(sa.select(_types.c.id)).scalars())
         return [dict(row) for row in rows if row['volume_type_id'] not in types]
     key = [column.name for column in table.primary_key]
@@ -56,13 +56,14 @@ def _missing(connection: sa.Connection, name: str,
 
 def _taken_names(connection: sa.Connection, rows: Sequence[Mapping[str, Any]],
                  name: str = 'volume_types') -> tuple[list[str], list[str]]:
-    """Return the conflicts between the names of imported rows and of rows that exist here.
+    """Return conflicts between the names of rows to import and of existing rows.
 
-    A volume type that exists here and was never used is replaced by the imported type. Any other
+    An existing volume type that was never used is replaced by the imported type. Any other
     conflict prevents the import of the row.
 
-    :param name: ``volume_types`` or ``qos_specs``
-    :returns: ids of rows here to replace, and ids of rows in Cinder that cannot be imported
+    :param rows: rows to import whose ids do not exist in this service
+    :param name: table, ``volume_types`` or ``qos_specs``
+    :returns: ids of existing rows to replace, and ids of rows in Cinder that cannot be imported
     """
     table = models.metadata.tables[name]
     by_name = {row['live_name']: row['id'] for row in rows}
@@ -84,8 +85,8 @@ def write_catalogue(database: storage_db.Database,
                     into: report.Report) -> None:
     """Write volume types, QoS specs and limits in one transaction.
 
-    :param tables: rows by table, in the order in which they refer to each other
-    :param into: report to which the numbers of rows are added
+    :param tables: rows by table of this service. A table comes after the tables that it references
+    :param into: report to which the numbers of written and of existing rows are added
     """
     with database.writer() as connection:
         types = _missing(connection, 'volume_types', tables['volume_types'])
@@ -94,7 +95,7 @@ def write_catalogue(database: storage_db.Database,
             connection.execute(_types.update().where(_types.c.id.in_(replaced)).values(
                 live_name=None, deleted=True, deleted_at=database.clock.utcnow()))
         counts: dict[str, tuple[int, int]] = {}
-        # Determined before any type is written, because parts of existing types are skipped.
+        # Computed before any type is written, because `_missing` skips rows of types that exist.
         absent = {name: _missing(connection, name, of_table) for name, of_table in tables.items()}
         for name, new in absent.items():
             if name == 'quotas' and new:
@@ -107,12 +108,13 @@ def write_catalogue(database: storage_db.Database,
 
 def _write(database: storage_db.Database, batch: Sequence[volumes.Draft],
            into: report.Report) -> None:
-    # One transaction for the batch. Only if the database refuses a value, the volumes are written
-    # one by one, so that the others are imported.
+    # One transaction for the batch. If the database refuses a value, each volume is written in its
+    # own transaction, so that only the volume with that value is not imported.
     try:
         drafts(database, batch, into)
     except (oslo_db_exception.DBError, *_REFUSALS) as exc:
-        # oslo.db wraps the error of the driver. Others, such as a lost connection, end the import.
+        # oslo.db wraps the error of the driver. An error that is not one of `_REFUSALS`, such as a
+        # lost connection, ends the import.
         inner = getattr(exc, 'inner_exception', None) or exc
         if not isinstance(inner, _REFUSALS):
             raise
@@ -132,9 +134,9 @@ def drafts(database: storage_db.Database, batch: Sequence[volumes.Draft],
            into: report.Report) -> None:
     """Write volumes and their metadata, snapshots, attachments and grants in one transaction.
 
-    Volumes that exist here are skipped.
+    Volumes that exist in this service are skipped.
 
-    :param into: report to which the numbers of rows are added
+    :param into: report to which the numbers of written and of existing rows are added
     """
     with database.writer() as connection:
         there = set(connection.execute(sa.select(models.volumes.c.id).where(
@@ -163,9 +165,11 @@ def _count(into: report.Report, counts: Mapping[str, tuple[int, int]]) -> None:
 
 
 def _unlock(connection: sa.Connection, new: Sequence[Mapping[str, Any]]) -> None:
-    """Delete the rows without a limit that are replaced by imported limits.
+    """Delete the quota rows without a limit that imported limits replace.
 
-    An earlier release locked projects by such rows.
+    An earlier release locked a project by such a row.
+
+    :param new: rows of imported limits
     """
     for row in new:
         connection.execute(models.quotas.delete().where(
@@ -179,7 +183,10 @@ class Importer:
     def __init__(self, database: storage_db.Database, cinder: source.Source,
                  choices: importing.Choices, default_type: str) -> None:
         """
-        :param default_type: name of the volume type for volumes without a type
+        Read and check the catalogue, and read the default volume type.
+
+        :param choices: options that the operator has passed to the import
+        :param default_type: name of the volume type of volumes that have no type in Cinder
         """
         self._database = database
         self._cinder = cinder
@@ -194,7 +201,7 @@ class Importer:
             cinder, self._catalogue.kinds, default, choices, database.clock.utcnow())
 
     def survey(self) -> report.Report:
-        """Return a report of the rows to import, change, refuse and leave, without writing."""
+        """Check all rows without writing, and return a report of what `run` would import."""
         result = self._report()
         with self._database.reader() as connection:
             for name, of_table in self._catalogue.rows.items():
@@ -211,13 +218,13 @@ class Importer:
         return result
 
     def run(self) -> report.Report:
-        """Write the rows that are not refused and do not exist here, and return a report.
+        """Import the valid rows that do not exist in this service, and return a report.
 
         The volumes are written in batches, each in one transaction.
 
         :raises ConfigurationError: services of Cinder are running
         """
-        # A service that is running would change rows that were read already.
+        # A running service of Cinder could change rows that were already read.
         running = self._running()
         if running:
             raise errors.ConfigurationError(
@@ -228,7 +235,8 @@ class Importer:
         for drafts, _ in self._drafts(result):
             if drafts:
                 _write(self._database, drafts, result)
-        # Also if an earlier run wrote all volumes: it may have been interrupted before counting.
+        # The counts are also computed if an earlier run has written all volumes, because that run
+        # may have been interrupted before it computed them.
         if result.taken['volumes'] or result.there['volumes']:
             derived.counts(self._database)
         return result

@@ -1,4 +1,7 @@
-"""Report of an import, and validation of the rows of a Cinder database before their import."""
+"""Report of an import, and validation of rows of a Cinder database.
+
+A finding is a row that is refused or changed, with the reason.
+"""
 import collections
 import dataclasses
 from collections.abc import Sequence
@@ -11,13 +14,14 @@ Rows = list[dict[str, Any]]
 
 
 class Finding(NamedTuple):
-    """Row that is refused or changed.
+    """Row that is refused or changed, with the reason.
 
     :ivar code: key of `REFUSED` or `CHANGED` in `blockattach.storage.domain.importing`
-    :ivar table: table in Cinder
-    :ivar holder: host of an attachment, or its server if Cinder has not stored the host; empty for
-        other rows
-    :ivar text: problem of the row; empty if the code is sufficient
+    :ivar table: name of the table in Cinder
+    :ivar id: key of the row as printable text
+    :ivar holder: for an attachment, its host, or its server if Cinder has not stored the host;
+        otherwise empty
+    :ivar text: description of the problem; empty if the code says enough
     """
 
     code: str
@@ -31,11 +35,13 @@ class Finding(NamedTuple):
 class Report:
     """Numbers of rows by table, and the rows that are refused or changed.
 
-    :ivar found: live rows in Cinder, by tables of this service
-    :ivar there: rows that exist here already, by tables of this service
-    :ivar taken: imported rows, by tables of this service
-    :ivar left: rows that are not imported, by the keys of
+    :ivar found: numbers of rows read from Cinder, by tables of this service
+    :ivar there: numbers of rows that already exist in this service, by its tables
+    :ivar taken: numbers of imported rows, by tables of this service
+    :ivar left: numbers of rows that are not supported here, by the keys of
         `blockattach.storage.domain.importing.LEFT`
+    :ivar changed: findings about changed rows
+    :ivar refused: findings about refused rows
     """
 
     found: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
@@ -47,10 +53,10 @@ class Report:
 
 
 class Checked(NamedTuple):
-    """Checked rows of one table.
+    """Result of `check` for the rows of one table.
 
     :ivar good: valid rows with converted values
-    :ivar bad: invalid rows as read, each with its findings
+    :ivar bad: invalid rows as read from Cinder, each with its findings
     """
 
     good: Rows
@@ -58,16 +64,19 @@ class Checked(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        """Findings about all invalid rows."""
+        """Findings about the invalid rows."""
         return [one for _, found in self.bad for one in found]
 
     def owners(self, column: str) -> set[Any]:
-        """Return the values of this column in the invalid rows: the ids of their owners."""
+        """Return the ids of the objects to which the invalid rows belong.
+
+        :param column: column with the id of the object, such as ``volume_type_id``
+        """
         return {cinder_rows.comparable(row.get(column)) for row, _ in self.bad}
 
 
 def check(table: str, rows: Sequence[dict[str, Any]]) -> Checked:
-    """Validate the rows of a table."""
+    """Validate and convert the rows of a table in Cinder. Duplicate rows are invalid."""
     checked = Checked([], [])
     for row, repeated in zip(rows, cinder_rows.duplicates(table, rows), strict=True):
         taken, wrong = cinder_rows.read(table, row)
@@ -82,5 +91,5 @@ def check(table: str, rows: Sequence[dict[str, Any]]) -> Checked:
 
 
 def finding(table: str, row: cinder_rows.Row, code: str, text: str = '') -> Finding:
-    """Build a finding about a row."""
+    """Build a finding from a row of a table in Cinder."""
     return Finding(code, table, cinder_rows.identity(table, row), text=text)

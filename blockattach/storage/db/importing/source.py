@@ -1,6 +1,6 @@
 """Cinder database as the source of an import: its schema and its live rows.
 
-The database is never written. Values are returned as stored, and are validated by
+Nothing is written to the database. Values are returned as stored, and are validated by
 `blockattach.storage.domain.cinder_rows`. The tables are read by reflection, because the columns
 differ between the releases of Cinder.
 """
@@ -36,7 +36,7 @@ NEEDED: Mapping[str, frozenset[str]] = {
     'quotas': frozenset({'project_id', 'deleted', 'resource', 'hard_limit'}),
     'quota_classes': frozenset({'class_name', 'deleted', 'resource', 'hard_limit'}),
 }
-"""Tables and columns that every supported schema must have. All others may be missing."""
+"""Columns that every supported schema must have, by table. Other columns may be missing."""
 
 NEEDED_IF_THERE: Mapping[str, frozenset[str]] = {
     'attachment_specs': frozenset({'attachment_id', 'key', 'value'}),
@@ -47,7 +47,7 @@ NEEDED_IF_THERE: Mapping[str, frozenset[str]] = {
     'default_volume_types': frozenset({'volume_type_id', 'project_id'}),
     'services': frozenset({'binary', 'host', 'updated_at'}),
 }
-"""Columns of tables that only later schemas have."""
+"""Columns that tables of later schemas must have, by table. Older schemas lack these tables."""
 _ATTACHED_IN_ROW = frozenset({'attached_host', 'instance_uuid', 'mountpoint'})
 NEEDED_ATTACHMENTS = frozenset({'id', 'volume_id', 'deleted', 'attached_host', 'instance_uuid',
                                 'mountpoint', 'attach_status', 'attach_mode'})
@@ -56,14 +56,19 @@ KNOWN_REVISIONS = frozenset({
     'daa98075b90d', 'b7b88f50aab5', '9c74c1c6971f'})
 """Revisions of Cinder 19.0.0 to 29.0.0. Earlier releases have a number in ``migrate_version``."""
 LAST_NUMBER = 145
-"""Number of the last migration in ``migrate_version``."""
+"""Highest supported number in ``migrate_version``."""
 
 
 class Source:
-    """Live rows of a Cinder database."""
+    """Read access to the live rows of a Cinder database.
+
+    :ivar is_old: True if the schema has no table of attachments, and stores an attachment in
+        columns of its volume
+    """
 
     def __init__(self, url: str) -> None:
         """
+        :param url: URL of the Cinder database for SQLAlchemy
         :raises ConfigurationError: the database cannot be read, or its schema is not supported
         """
         try:
@@ -82,9 +87,11 @@ class Source:
         self._engine.dispose()
 
     def rows(self, name: str, **of: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the live rows of a table, oldest first; none if the table does not exist.
+        """Return the live rows of a table, oldest first.
 
-        :param of: allowed values of columns, by the names of the columns
+        The list is empty if the table or a column of ``of`` does not exist.
+
+        :param of: accepted values of columns, by the names of the columns
         """
         table = self._metadata.tables.get(name)
         if table is None or not set(of) <= set(table.c.keys()):
@@ -94,7 +101,7 @@ class Source:
             table.c[column].in_(list(values)) for column, values in of.items())).order_by(*order))
 
     def count(self, name: str) -> int:
-        """Return the number of live rows of a table, 0 if the table does not exist."""
+        """Return the number of live rows of a table, or 0 if the table does not exist."""
         table = self._metadata.tables.get(name)
         if table is None:
             return 0
@@ -103,7 +110,10 @@ class Source:
         return int(found['found'])
 
     def count_lost(self, name: str) -> int:
-        """Return the number of live rows of a table whose volume is not live."""
+        """Return the number of live rows of a table whose volume is deleted or missing.
+
+        :param name: table with a column ``volume_id``. The number is 0 if it does not exist
+        """
         table, volumes = self._metadata.tables.get(name), self._metadata.tables['volumes']
         if table is None:
             return 0
@@ -113,9 +123,9 @@ class Source:
         return int(found['found'])
 
     def volumes(self) -> Iterator[Sequence[dict[str, Any]]]:
-        """Yield all live volumes in batches, ordered by id."""
+        """Yield the rows of all live volumes in batches, ordered by id."""
         table = self._metadata.tables['volumes']
-        # SQLite allows a NULL key. Such rows are read as well, so that they are refused.
+        # SQLite allows NULL as a primary key. Such rows are read too, so that they are refused.
         found = self._read(table, _raw(table).where(_live(table), table.c.id.is_(None)))
         after = table.c.id.is_not(None)
         while True:
@@ -136,9 +146,9 @@ class Source:
 
     def _make_read_only(self, raw: Any, _record: object) -> None:
         if self._engine.dialect.name == 'sqlite':
-            # SQLite stores any bytes as text. Rows with invalid text are refused later.
+            # SQLite accepts any bytes as text. Rows with invalid text are refused later.
             raw.text_factory = _decode
-        # Even if the URL names a user who may write, nothing here can change the database.
+        # The session is read-only, even if the user in the URL has the right to write.
         cursor = raw.cursor()
         cursor.execute(_READ_ONLY[self._engine.dialect.name])
         cursor.close()
@@ -147,7 +157,7 @@ class Source:
             raw.commit()
 
     def _revision(self, connection: sa.Connection) -> str | int | None:
-        # Cinder replaced the migration numbers by Alembic. A database that was upgraded has both.
+        # Cinder has replaced migration numbers by Alembic. An upgraded database has both tables.
         tables = self._metadata.tables
         for name, column in (('alembic_version', 'version_num'), ('migrate_version', 'version')):
             if name in tables:
@@ -157,8 +167,9 @@ class Source:
         return None
 
     def _check(self, revision: str | int | None) -> bool:
-        """Check the schema. Return True if it stores attachments in columns of the volumes.
+        """Check the schema, and return the value of ``is_old``.
 
+        :param revision: result of `_revision`
         :raises ConfigurationError: the schema is not supported
         """
         is_known = (revision in KNOWN_REVISIONS if isinstance(revision, str)
@@ -189,8 +200,8 @@ def _live(table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def _raw(table: sa.Table) -> sa.Select[Any]:
-    # As stored, so that a value that is invalid for its type raises no error yet, but is refused
-    # with the name of its row.
+    # Values are read as stored. A value that is invalid for its type then raises no error here,
+    # and its row is refused later.
     return sa.select(*(_as_stored(column).label(column.name) for column in table.c))
 
 

@@ -1,4 +1,4 @@
-"""Conversion of Cinder volumes and the rows that belong to them to rows of this service."""
+"""Conversion of Cinder volumes, with their snapshots and attachments, to rows of this service."""
 import collections
 import dataclasses
 import datetime
@@ -26,11 +26,12 @@ _Rows = dict[str, list[dict[str, Any]]]
 
 @dataclasses.dataclass(slots=True)
 class Draft:
-    """Rows that are written for a volume.
+    """Converted rows of one volume, which are written together.
 
-    :ivar rows: rows by table
-    :ivar credentials: credentials of the hosts of the volume, by initiator
-    :ivar changed: findings about changed rows
+    :ivar id: id of the volume
+    :ivar rows: rows by table of this service
+    :ivar credentials: CHAP credentials of the hosts that use the volume, by initiator
+    :ivar changed: findings about rows that the conversion has changed
     """
 
     id: str
@@ -47,8 +48,10 @@ class Reader:
                  now: datetime.datetime) -> None:
         """
         :param kinds: imported volume types by id
-        :param default: volume type for volumes without a type; None if there is none
-        :param now: creation time of rows without one
+        :param default: volume type of volumes that have no type in Cinder; None if it does not
+            exist
+        :param choices: options that the operator has passed to the import
+        :param now: creation time of rows without a creation time
         """
         self._cinder = cinder
         self._kinds = kinds
@@ -57,8 +60,9 @@ class Reader:
         self._now = now
 
     def drafts(self, rows: Sequence[dict[str, Any]], into: report.Report) -> list[Draft]:
-        """Return the drafts of volumes. A refused row excludes its volume.
+        """Convert volumes. A volume is refused if a row that belongs to it is refused.
 
+        :param rows: rows of volumes in Cinder
         :param into: report to which the findings are added
         """
         checked = report.check('volumes', rows)
@@ -77,7 +81,10 @@ class Reader:
 
     def _parts(self, ids: list[str]) -> tuple[
             dict[str, dict[str, report.Rows]], dict[str, list[report.Finding]]]:
-        """Return the rows that belong to volumes, by table and by volume, and the findings."""
+        """Return the valid rows that belong to volumes, and the findings about invalid rows.
+
+        :returns: rows by table and by id of the volume, and findings by id of the volume
+        """
         flaws: dict[str, list[report.Finding]] = collections.defaultdict(list)
         parts = {name: _by(self._checked(name, flaws, volume_id=ids), 'volume_id') for name in (
             'volume_metadata', 'volume_glance_metadata', 'volume_admin_metadata', 'snapshots',
@@ -95,9 +102,12 @@ class Reader:
     def _checked(self, name: str, flaws: dict[str, list[report.Finding]],
                  owners: Mapping[str, Mapping[str, Any]] | None = None,
                  **of: list[str]) -> report.Rows:
-        """Return the valid rows of a table, and record the flaws of invalid rows by volume.
+        """Return the valid rows of a table in Cinder.
 
-        :param owners: owners of the rows by id; None if the owners are volumes
+        :param flaws: findings by id of the volume, to which those about invalid rows are added
+        :param owners: snapshots or attachments to which the rows belong, by id; None if the rows
+            belong to volumes
+        :param of: name of the column with the id of the owner, and the ids to read
         """
         checked = report.check(name, self._cinder.rows(name, **of))
         [column] = of
@@ -106,8 +116,8 @@ class Reader:
             if owners is None:
                 flaws[owner] += found
             elif owner in owners:
-                # By its collation, the database also returns rows whose owner differs in an
-                # accent. Such rows belong to no volume and are ignored.
+                # Under some collations, the database also returns rows with an owner id that
+                # differs in an accent. Such rows belong to no volume and are ignored.
                 flaws[owners[owner]['volume_id']] += found
         return checked.good
 
@@ -121,7 +131,8 @@ class Reader:
 
     def _draft(self, row: dict[str, Any],
                parts: dict[str, list[dict[str, Any]]]) -> Draft | list[report.Finding]:
-        # Any member of a cluster serves its volumes, so the cluster names the backend.
+        # Any member of a cluster serves the volumes of the cluster, so the name of the cluster is
+        # that of the backend.
         pool = importing.pool_of(row.get('cluster_name') or row['host'], self._choices)
         kind = self._kinds.get(row['volume_type_id']) if row['volume_type_id'] else self._default
         refused = [report.finding('volumes', row, code)
@@ -133,7 +144,7 @@ class Reader:
         attachments: list[dict[str, Any]] = []
         if not refused:
             attachments, refused = self._attachments(row, parts, draft)
-            # A host that uses the volume without an attachment could not be disconnected.
+            # Without an attachment, a host that uses the volume could not be disconnected.
             if row['status'] in importing.HELD and not (attachments or refused):
                 refused = [report.finding('volumes', row, 'unknown_holder')]
         if refused:
@@ -212,9 +223,9 @@ class Reader:
 
     def _attachments(self, row: Mapping[str, Any], parts: Mapping[str, list[dict[str, Any]]],
                      draft: Draft) -> tuple[list[dict[str, Any]], list[report.Finding]]:
-        """Return the rows of the attachments of a volume, and the findings about refused ones.
+        """Return the rows of the attachments of a volume, and findings about refused attachments.
 
-        Credentials and changes are added to the draft.
+        The credentials, and the findings about changed attachments, are added to the draft.
         """
         found = parts['volume_attachment']
         if self._cinder.is_old and (row['attached_host'] or row['instance_uuid']):
@@ -227,7 +238,7 @@ class Reader:
             except importing.Refused as exc:
                 refused.append(self._of_attachment(one, exc.code)._replace(
                     holder=read.host or read.instance_uuid or '', text=exc.text))
-        # Cinder has one credential for all hosts of a volume.
+        # In Cinder, all hosts of a volume use the same credential.
         shared = None
         if any(what.connector is not None for _, _, what in taken):
             try:
@@ -257,7 +268,7 @@ class Reader:
         return made, refused
 
     def _of_attachment(self, row: Mapping[str, Any], code: str) -> report.Finding:
-        # Old schemas store the attachment in the row of the volume.
+        # An old schema stores the attachment in the row of the volume.
         if self._cinder.is_old:
             return report.finding('volumes', {'id': row['volume_id']}, code)
         return report.finding('volume_attachment', row, code)
@@ -265,7 +276,7 @@ class Reader:
 
 def _in_row(row: Mapping[str, Any], admin: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the only attachment of a volume in an old schema, as a row of a later schema."""
-    # The old schema has no id of an attachment. The derived id is the same in a repeated import.
+    # An old schema has no ids of attachments. The derived id is the same in a repeated import.
     modes = {one['key']: one['value'] for one in admin}
     return {'id': str(uuid.uuid5(uuid.UUID(row['id']), 'attachment')), 'volume_id': row['id'],
             'attached_host': row['attached_host'], 'instance_uuid': row['instance_uuid'],

@@ -1,4 +1,4 @@
-"""Schema revisions of the block storage database, up to the tables of this release."""
+"""Schema migrations of the block storage database, from an empty database to this release."""
 import pathlib
 
 from blockattach.platform.db import migrations

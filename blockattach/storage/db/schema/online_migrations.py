@@ -1,9 +1,9 @@
 """Online data migrations, and the checks before the schema is contracted.
 
-Online data migrations convert rows after the schema was expanded, while all processes are running.
-Each migration runs in batches, and can be interrupted and restarted at any time. It comes to an
-end, because this release writes only rows that need no migration. The next contraction requires
-that all migrations are complete.
+Online data migrations convert rows that the previous release has written. They run after the
+expansion of the schema, while all processes are running. Each migration runs in batches, and can
+be interrupted and restarted at any time. It ends, because this release writes only rows that need
+no migration. The next contraction of the schema requires that all migrations are complete.
 """
 from collections.abc import Callable
 from collections.abc import Collection
@@ -22,7 +22,11 @@ BATCH = 50
 
 
 class Progress(NamedTuple):
-    """Numbers of rows that one batch has found and migrated."""
+    """Result of one batch of a migration.
+
+    :ivar found: number of rows that the batch has read for migration
+    :ivar done: number of rows that the batch has migrated
+    """
 
     found: int
     done: int
@@ -32,8 +36,8 @@ class Migration(NamedTuple):
     """Online data migration.
 
     :ivar text: description for operators
-    :ivar remaining: returns the number of rows to migrate
-    :ivar act: migrates one batch of rows, at most as many as its second argument
+    :ivar remaining: function that returns the number of rows to migrate
+    :ivar act: function that migrates one batch. Its second argument is the maximum number of rows
     """
 
     name: str
@@ -54,9 +58,9 @@ MIGRATIONS: tuple[Migration, ...] = (
 class Result(NamedTuple):
     """Result of one run of a migration.
 
-    :ivar found: number of rows that the batches have found
-    :ivar done: number of migrated rows
-    :ivar remaining: number of rows still to migrate
+    :ivar found: number of rows that the batches have read for migration
+    :ivar done: number of rows that the batches have migrated
+    :ivar remaining: number of rows that still have to be migrated
     :ivar failure: error that ended the run; None on success
     """
 
@@ -86,7 +90,7 @@ def remaining(database: storage_db.Database,
               migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
     """Return the number of rows to migrate, by the name of the migration.
 
-    Complete migrations are left out.
+    A migration without remaining rows is not contained.
     """
     found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}
@@ -96,8 +100,8 @@ def hindrances(database: storage_db.Database, down_after: float,
                older: Collection[str]) -> list[str]:
     """Return the reasons that prevent a contraction of the schema, as sentences.
 
-    :param down_after: seconds without a heartbeat after which a service counts as down. Services
-        that are down do not prevent a contraction
+    :param down_after: seconds without a heartbeat after which a service counts as down. A service
+        that is down does not prevent a contraction
     :param older: names of the earlier releases
     """
     return [f'{number} rows remain for the online data migration {name}, run blockattach-manage '
@@ -106,11 +110,11 @@ def hindrances(database: storage_db.Database, down_after: float,
 
 
 def behind(database: storage_db.Database, down_after: float, older: Collection[str]) -> list[str]:
-    """Return a sentence that names the running services of earlier releases.
+    """Return a list with a sentence that names the running services of earlier releases.
 
     The parameters are those of `hindrances`.
 
-    :returns: list with one sentence, or an empty list if there are no such services
+    :returns: list with one sentence, or an empty list if no such service is running
     """
     names = services.of_releases(database, down_after, older)
     return ([f'services of an older release are running: {", ".join(names)}'] if names
@@ -129,7 +133,8 @@ def _run_one(database: storage_db.Database, migration: Migration, most: int | No
                 # The remaining rows cannot be migrated now, for example because of work on them.
                 break
     except Exception as exc:
-        # Any error, because it must not stop the other migrations. The result contains it.
+        # All exceptions are caught, because one must not stop the other migrations. The result
+        # contains the exception.
         LOG.exception('Failed to run online data migration%s', log.fields(name=migration.name))
         failure = exc
     return Result(migration.name, found, done, migration.remaining(database), failure)

@@ -66,7 +66,7 @@ def set_disabled(database: storage_db.Database, name: str, binary: str, disabled
     """Disable or enable all members of a cluster.
 
     :param name: ``cluster@backend``
-    :param reason: reason for disabling the members; ignored when they are enabled
+    :param reason: reason for disabling the members; enabling removes the stored reason
     :raises ClusterNotFound: the cluster has no members
     """
     with database.writer() as connection:

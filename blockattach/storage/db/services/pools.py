@@ -156,8 +156,8 @@ def _allocated(connection: sa.Connection, host: str) -> dict[str, int]:
 
 def _add(connection: sa.Connection, name: str, host: str, availability_zone: str,
          capabilities: Mapping[str, Any]) -> int:
-    # Volumes can be older than the row of their pool, for example after an import. The locks prevent
-    # that the volumes leave the pool before the commit.
+    # Volumes can be older than the row of their pool, for example after an import. The locks keep
+    # these volumes on the pool until the commit.
     holding = connection.execute(_volumes.select().where(models.live(_volumes), sa.or_(
         _volumes.c.pool == name, _volumes.c.claimed_pool == name)).with_for_update())
     allocated = sum(row.size_gb * (row.pool == name)
@@ -167,7 +167,7 @@ def _add(connection: sa.Connection, name: str, host: str, availability_zone: str
             name=name, host=host, availability_zone=availability_zone,
             allocated_gb=allocated, **_measured(capabilities, allocated)))
     except db_exception.DBDuplicateEntry as exc:
-        # Another process of the backend has inserted the row. When the report is repeated, it finds
+        # Another process of the backend has inserted the row. When `report` is repeated, it finds
         # this row.
         raise db_exception.RetryRequest(exc) from exc
     return allocated

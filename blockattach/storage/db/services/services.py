@@ -227,7 +227,7 @@ def set_disabled(database: storage_db.Database, binary: str, host: str, disabled
                  reason: str | None = None) -> None:
     """Disable or enable a service.
 
-    :param reason: reason for disabling the service; ignored when it is enabled
+    :param reason: reason for disabling the service; enabling removes the stored reason
     :raises ServiceNotFound: no service has this binary and host
     """
     _change(database, binary, host, _services.c.host == host,

@@ -1,1 +1,1 @@
-"""Snapshots: queries, state changes, and reverts of volumes to them."""
+"""Snapshots in the database: queries, state changes, and reverts of volumes to snapshots."""

@@ -36,13 +36,14 @@ class Reverting(NamedTuple):
 @storage_db.retried
 def start(database: storage_db.Database, volume: records.Judged, snapshot_id: str | None,
           lease_seconds: float, request_id: str | None = None) -> Reverting:
-    """Start the revert of a volume to its latest snapshot.
+    """Record the revert of a volume to its latest snapshot. The backend is not called yet.
 
-    :param snapshot_id: snapshot named in the request, which must be the latest one
-    :param lease_seconds: time after which another attempt may start, in database time
+    :param snapshot_id: id from the request, which must be that of the latest snapshot
+    :param lease_seconds: seconds after which another process may start the revert, in database
+        time
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
-    :raises InvalidInput: the volume has no snapshots, the snapshot is not its latest one, or the
-        sizes of the volume and the snapshot differ
+    :raises InvalidInput: the volume has no snapshots, ``snapshot_id`` is not its latest snapshot,
+        or the sizes of the volume and the snapshot differ
     :raises NotRevertible: the volume or the snapshot is not available
     """
     volume_id = volume.id
@@ -69,7 +70,8 @@ def start(database: storage_db.Database, volume: records.Judged, snapshot_id: st
             if status != snapshots.Status.AVAILABLE:
                 raise errors.NotRevertible(noun=noun, which=noun.capitalize(),
                                            volume_id=volume_id, snapshot_id=latest.id)
-        # Claimed so that a deletion of the snapshot on another database node conflicts.
+        # An update of the row, so that a deletion of the snapshot on another node of a database
+        # cluster conflicts.
         snapshot_rows.claim(connection, latest)
         volume_rows.move(connection, database, row, _Event.REVERT)
         host = str(records.host_of(row.pool))
@@ -81,5 +83,8 @@ def start(database: storage_db.Database, volume: records.Judged, snapshot_id: st
 
 
 def reversion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on the revert of a volume."""
+    """Return the claim on the revert of a volume.
+
+    :param owner: process instance; None for any
+    """
     return records.Claim('volume', volume_id, 'revert', generation, owner)

@@ -1,4 +1,4 @@
-"""Queries of snapshots."""
+"""Queries for single snapshots and lists of snapshots."""
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ class Filters:
     """Filters of a snapshot list.
 
     :ivar project_id: project of the snapshots; None for every project
-    :ivar equal: values of columns, by the keys of `SORT_COLUMNS`
+    :ivar equal: required values of columns, by the keys of `SORT_COLUMNS`
     :ivar like: texts that columns must contain, by the keys of `SORT_COLUMNS`
-    :ivar metadata: metadata that a snapshot must all have
+    :ivar metadata: metadata items that a listed snapshot must have
     """
 
     project_id: str | None
@@ -47,9 +47,9 @@ class Filters:
 
 
 def get(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot:
-    """Return a live snapshot.
+    """Return a live snapshot by its id.
 
-    :raises SnapshotNotFound: there is no such live snapshot
+    :raises SnapshotNotFound: no live snapshot has this id
     """
     found = find(database, snapshot_id)
     if found is None:
@@ -58,18 +58,21 @@ def get(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot:
 
 
 def find(database: storage_db.Database, snapshot_id: str) -> snapshots.Snapshot | None:
-    """Return a live snapshot, or None if there is none with this id."""
+    """Return a live snapshot by its id, or None if no live snapshot has this id."""
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id, snapshot_rows.LIVE))
 
 
 def find_even_deleted(database: storage_db.Database,
                       snapshot_id: str) -> snapshots.Snapshot | None:
-    """Return a snapshot, live or deleted, or None if its row is purged or never existed."""
+    """Return a live or deleted snapshot by its id, or None if there is no row with this id."""
     return _first(database, _rows.select().where(_rows.c.id == snapshot_id))
 
 
 def claimed(database: storage_db.Database, claim: records.Claim) -> snapshots.Snapshot | None:
-    """Return the snapshot of a claim, or None if the owner has lost the claim."""
+    """Return the live snapshot on which a claim is held, or None if the claim is not valid.
+
+    The claim is valid while the row in ``work`` has its owner and its generation.
+    """
     return _first(database, _rows.select().where(
         _rows.c.id == claim.resource_id, snapshot_rows.LIVE, sa.exists().where(
             _work.c.noun == claim.noun, _work.c.resource_id == _rows.c.id,
@@ -89,7 +92,8 @@ def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[snapshots.Snapshot]:
     """Return a page of live snapshots with two queries, or three if the page has a marker.
 
-    :raises SnapshotNotFound: the marker is not the id of a listed snapshot
+    :raises SnapshotNotFound: the marker is not the id of a live snapshot of the project in
+        ``filters``
     """
     with database.reader() as connection:
         found = paging.fetch(connection, _filtered(_rows.select(), filters), SORT_COLUMNS, page,
@@ -100,14 +104,14 @@ def list_page(database: storage_db.Database, filters: Filters,
 
 
 def count(database: storage_db.Database, filters: Filters) -> int:
-    """Return the number of live snapshots that match the filters, on all pages."""
+    """Return the number of live snapshots that match the filters."""
     with database.reader() as connection:
         return connection.execute(
             _filtered(sa.select(sa.func.count()).select_from(_rows), filters)).scalar_one()
 
 
 def record(row: Any, metadata: dict[str, str] | None = None) -> snapshots.Snapshot:
-    """Return the record of a snapshot from its row and its metadata."""
+    """Build the record of a snapshot from its row and its metadata."""
     return rows.record(snapshots.Snapshot, row, metadata=metadata or {})
 
 
@@ -148,9 +152,10 @@ def _filtered(query: sa.Select[Any], filters: Filters) -> sa.Select[Any]:
 
 def claimed_to_manage(database: storage_db.Database,
                       held: records.Claim) -> managing.ManagedSnapshot:
-    """Return the snapshot of a manage operation, with its volume.
+    """Return the snapshot that a manage operation adopts, its volume, and its backend reference.
 
-    :raises StaleGeneration: the owner has lost the claim on the operation
+    :param held: claim on the manage operation
+    :raises StaleGeneration: the claim is not valid any more
     """
     snapshot = claimed(database, held)
     at_work = work.of_resource(database, held.noun, held.resource_id)

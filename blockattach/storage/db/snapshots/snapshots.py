@@ -1,6 +1,7 @@
 """State changes of snapshots, and changes of their names, metadata and status by requests.
 
-Each function that writes does so in one transaction.
+Each function that writes uses one transaction. A claim on an operation is described by
+`blockattach.storage.domain.records.Claim`.
 """
 import dataclasses
 import logging
@@ -39,10 +40,10 @@ Change = Callable[[dict[str, str]], Mapping[str, str]]
 class Draft:
     """Requested properties of a new snapshot.
 
-    :ivar volume: the volume for which the request was authorized
-    :ivar in_use: True if the volume may be in use
-    :ivar reference: name of an existing snapshot on the backend that is to be managed; None to
-        create a snapshot
+    :ivar volume: volume of the snapshot, as the request was authorized for it
+    :ivar in_use: True if a snapshot of a volume in use is allowed
+    :ivar reference: name of the existing snapshot on the backend that the manage operation adopts;
+        None to create a snapshot
     """
 
     volume: records.Judged
@@ -71,12 +72,12 @@ class Deleting(NamedTuple):
 @storage_db.retried
 def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> snapshots.Snapshot:
-    """Insert a new snapshot with the work of creating it. The backend is not called yet.
+    """Insert a snapshot and the work item that creates or manages it. The backend is not called.
 
-    :param lease_seconds: time after which the volume service starts the work even if no call for
-        it has arrived
-    :param within: called in the same transaction with the id of the new snapshot; if ``within``
-        raises, nothing is written
+    :param lease_seconds: seconds after which the volume service starts the work even if it has
+        not received the RPC call, in database time
+    :param within: called in the same transaction with the id of the new snapshot. If ``within``
+        raises an exception, nothing is written
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the status of the volume does not allow a snapshot, or its backend is
         frozen
@@ -91,7 +92,7 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
         quotas.check_snapshot(connection, database, limits, volume)
         if volume_rows.is_frozen(connection, volume.pool):
             raise errors.InvalidVolume(reason=f'The backend of volume {volume.id} is frozen.')
-        # All columns, because the record of the answer is built from them without another read.
+        # All columns, because the returned record is built from them without another read.
         values = {
             'id': new_id, 'volume_id': volume.id, 'project_id': draft.project_id,
             'user_id': draft.user_id, 'name': draft.name, 'description': draft.description,
@@ -99,7 +100,8 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
             'volume_type_id': volume.volume_type_id, 'pool': volume.pool,
             'availability_zone': volume.availability_zone, 'generation': 1, 'status_reset': False,
             'created_at': database.clock.utcnow(), 'updated_at': None, 'deleted': False}
-        # An update, so that a deletion of the volume on another database node conflicts.
+        # An update of the row, so that a deletion of the volume on another node of a database
+        # cluster conflicts.
         volume_rows.claim(connection, volume)
         connection.execute(_rows.insert().values(values))
         managed = draft.reference is not None
@@ -117,12 +119,16 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
 @storage_db.retried
 def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, lease_seconds: float,
                  force: bool = False, request_id: str | None = None) -> Deleting:
-    """Start the deletion of a snapshot.
+    """Record the deletion of a snapshot. The backend is not called yet.
 
-    :param force: delete in any status
+    :param lease_seconds: seconds after which another process may start the deletion, in database
+        time. If a process is still working on the snapshot, the deadline of that work is used
+        instead
+    :param force: True to delete a snapshot in any status
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     :raises InvalidSnapshot: the status of the snapshot or of its volume does not allow the
-        deletion, the backend is frozen, or a volume is being created from the snapshot
+        deletion, the backend is frozen, the snapshot is being managed, or a volume is being
+        created from the snapshot
     """
     with database.writer(lambda again: _stepped(again, row)) as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -133,7 +139,7 @@ def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, le
         snapshot_rows.move(connection, database, row,
                            _Event.FORCE_DELETE if force else _Event.DELETE)
         # A process that is creating the snapshot may still finish. The deletion is assigned to
-        # that process until its deadline, so that no other process deletes at the same time.
+        # that process until its deadline, so that no other process deletes the snapshot meanwhile.
         owner, deadline = (None, None) if before is None else (before.owner, before.deadline)
         work.begin(connection, database, claim._replace(owner=owner),
                    lease_seconds if owner is None or deadline is None else deadline, host,
@@ -144,10 +150,10 @@ def start_delete(database: storage_db.Database, snapshot: snapshots.Snapshot, le
 
 @storage_db.retried
 def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_id: str) -> None:
-    """Record that the backend has deleted a snapshot that is deleted together with its volume.
+    """Record that the backend has deleted a snapshot during the deletion of its volume.
 
     :param claim: claim on the deletion of the volume
-    :raises StaleGeneration: another process has continued the deletion of the volume
+    :raises StaleGeneration: the claim is not valid any more
     """
     with database.writer(lambda again: _is_gone(again, snapshot_id)) as connection:
         volume = volume_rows.lock(connection, claim.resource_id)
@@ -161,11 +167,11 @@ def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_i
 
 @storage_db.retried
 def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> None:
-    """Delete the row of a snapshot, whose data stay on the backend. The backend is not called.
+    """Mark a snapshot as deleted without calling the backend, which keeps the data.
 
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     :raises InvalidSnapshot: the status of the snapshot or of its volume does not allow unmanaging,
-        or a volume is being created from the snapshot
+        the snapshot is being managed, or a volume is being created from the snapshot
     """
     with database.writer(lambda again: _is_gone(again, snapshot.id)) as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -177,9 +183,9 @@ def unmanage(database: storage_db.Database, snapshot: snapshots.Snapshot) -> Non
 @storage_db.retried
 def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
                   retry_seconds: float) -> None:
-    """Schedule the removal of data on the backend whose snapshot was deleted in the meantime.
+    """Schedule the removal of data that a deleted snapshot may have on its backend.
 
-    :param retry_seconds: time until the removal is attempted
+    :param retry_seconds: seconds until the removal is attempted
     """
     with database.writer() as connection:
         work.replace(connection, database, remains(snapshot.id, snapshot.pool or ''),
@@ -187,7 +193,7 @@ def leave_remains(database: storage_db.Database, snapshot: snapshots.Snapshot,
 
 
 def cleaned(database: storage_db.Database, claim: records.Claim) -> None:
-    """End the removal of the remains of a snapshot, of which nothing is left on the backend."""
+    """Delete the work item of `leave_remains`, after the data were removed from the backend."""
     work.forget(database, claim)
 
 
@@ -199,8 +205,8 @@ def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     :raises SnapshotAtWork: the snapshot is being created or deleted, or its volume is being
         deleted or reverted
-    :raises InvalidSnapshot: the status would be available, but the snapshot was never created on a
-        backend
+    :raises InvalidSnapshot: the new status is ``available``, but the snapshot was never created on
+        a backend
     """
     with database.writer() as connection:
         row = _lock_idle(connection, snapshot)
@@ -215,13 +221,14 @@ def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
 @storage_db.retried
 def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, stated: str,
                  progress: int | None) -> None:
-    """Set the status and progress as stated by a consumer that creates or deletes the snapshot.
+    """Set the status and progress that a consumer such as Nova reports for a snapshot.
 
+    :param stated: status that the consumer reports
     :param progress: progress in percent; None to leave it unchanged
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
-    :raises InvalidInput: the present status does not allow the stated one
-    :raises SnapshotAtWork: the stated status differs from the present one, although this service
-        creates or deletes the snapshot and sets the status itself
+    :raises InvalidInput: the present status does not allow the change to ``stated``
+    :raises SnapshotAtWork: ``stated`` differs from the present status, and this service is working
+        on the snapshot or its volume and sets the status itself
     """
     with database.writer() as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -239,7 +246,7 @@ def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, st
 @storage_db.retried
 def update(database: storage_db.Database, snapshot: records.Judged,
            values: Mapping[str, str | None]) -> None:
-    """Update the name or description of a snapshot, or both.
+    """Update the name and the description of a snapshot, as far as ``values`` contains them.
 
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     """
@@ -253,6 +260,7 @@ def change_metadata(database: storage_db.Database, snapshot: records.Judged,
                     change: Change) -> dict[str, str]:
     """Change the metadata of a snapshot, and return the resulting metadata.
 
+    :param change: function that computes the new metadata from the present metadata
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     """
     snapshot_id = snapshot.id
@@ -271,28 +279,40 @@ def change_metadata(database: storage_db.Database, snapshot: records.Judged,
 
 
 def creation(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on the creation of a snapshot."""
+    """Return the claim on the creation of a snapshot.
+
+    :param owner: process instance; None for any
+    """
     return snapshot_rows.work_on(snapshot_id, generation, 'create', owner)
 
 
 def management(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on a manage operation of a snapshot."""
+    """Return the claim on the manage operation that adopts a snapshot.
+
+    :param owner: process instance; None for any
+    """
     return snapshot_rows.work_on(snapshot_id, generation, 'manage', owner)
 
 
 def deletion(snapshot_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on the deletion of a snapshot."""
+    """Return the claim on the deletion of a snapshot.
+
+    :param owner: process instance; None for any
+    """
     return snapshot_rows.work_on(snapshot_id, generation, 'delete', owner)
 
 
 def remains(snapshot_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """Return the claim on the removal of data that may remain of a snapshot on its pool."""
+    """Return the claim on the removal of data that a deleted snapshot may have on its pool.
+
+    :param owner: process instance; None for any
+    """
     return records.Claim('snapshot', f'{snapshot_id}@{pool}', 'cleanup', 0, owner)
 
 
 def _lock_both(connection: sa.Connection,
                snapshot: snapshots.Snapshot) -> tuple[sa.Row[Any], sa.Row[Any]]:
-    # In the lock order: the volume before its snapshots.
+    # The lock order is the volume, then its snapshots.
     volume = volume_rows.lock(connection, snapshot.volume_id)
     return volume, snapshot_rows.lock_judged(connection, snapshot)
 
@@ -305,8 +325,7 @@ def _lock_idle(connection: sa.Connection, snapshot: snapshots.Snapshot) -> sa.Ro
 
 
 def _is_at_work(connection: sa.Connection, volume: Any, row: Any) -> bool:
-    # Work on the volume may use the data of the snapshot too: the deletion of the volume deletes
-    # the snapshot, and the revert reads it.
+    # The deletion of the volume also deletes the snapshot, and a revert reads its data.
     return volume.own_status in (_Own.DELETING, _Own.REVERTING) or \
         work.find(connection, 'snapshot', row.id) is not None
 

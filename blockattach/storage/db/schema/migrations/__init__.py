@@ -1,3 +1,1 @@
-"""Schema revisions of the block storage database, applied by
-`blockattach.storage.db.schema`.
-"""
+"""Alembic revisions of the block storage database, run by `blockattach.storage.db.schema`."""

@@ -15,9 +15,9 @@ down_revision = None
 branch_labels = ('expand',)
 depends_on = None
 
-# ``utf8mb4_bin`` pads the shorter text with blanks, so texts of clients have another collation.
-# Its name depends on the server. MariaDB executes comments that begin with "/*M!", MySQL those
-# that begin with the number of its own version.
+# Texts of clients need a collation without padding, because ``utf8mb4_bin`` pads the shorter of
+# two compared texts with blanks. The name of the collation depends on the server. MariaDB executes
+# the comment that begins with "/*M!", and MySQL the comment that begins with a version number.
 COLLATIONS = ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin')
 EXACT = '/*M!100200 {} *//*!80017 {} */'.format(*COLLATIONS)
 
@@ -43,8 +43,8 @@ def _soft_deletion() -> tuple[sa.Column, ...]:
             sa.Column('deleted_at', TIMESTAMP))
 
 
-# Referenced tables come before those that reference them. The names of constraints and indexes
-# follow from the naming convention of `blockattach.storage.db.models.metadata`.
+# A referenced table comes before the tables that reference it. The names of constraints and
+# indexes result from the naming convention of `blockattach.storage.db.models.metadata`.
 TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
     'services': (
         sa.Column('id', sa.Integer, autoincrement=True, primary_key=True),
@@ -308,7 +308,7 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.UniqueConstraint('position'),
         sa.UniqueConstraint('attachment_id', 'generation')),
 }
-# In this order, because PostgreSQL chooses the older one of two indexes with equal costs.
+# The order matters: PostgreSQL chooses the older of two indexes with equal costs.
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
     'services': (('cluster',),),
     'pools': (('host',),),
@@ -344,7 +344,7 @@ INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
 def upgrade() -> None:
     """Create the tables and the default volume type.
 
-    :raises ConfigurationError: the server has no binary collation without padding
+    :raises ConfigurationError: the database server has no binary collation without padding
     """
     if not context.is_offline_mode():
         _check_collations(op.get_bind())

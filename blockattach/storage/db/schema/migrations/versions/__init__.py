@@ -1,1 +1,1 @@
-"""Revisions in the order of their numbers. A released revision is never edited."""
+"""Alembic revisions of the schema. A revision is never edited after its release."""
