@@ -1,7 +1,8 @@
 """Attachment operations: create, update, complete and delete.
 
-Each operation first stores its intent, then calls the volume service. The volume service stores
-the connection and returns it.
+An operation that changes the access of a host first stores its intent: the planned change, with a
+new generation of the attachment. It then calls the volume service, which changes the access,
+stores the result and returns it.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -38,12 +39,16 @@ class AttachmentControl:
     def create(self, caller: context.RequestContext,
                volume: records.Volume | records.VolumeFacts, wish: attachments.Wish,
                request: idempotency.Request | None = None) -> records.Attachment:
-        """Create an attachment. If a connector is given, also grant access to its host.
+        """Create an attachment. If a connector is given, also connect its host.
 
-        :param request: idempotency key; repeated requests create only one attachment
+        :param volume: volume, as the request was authorized for it
+        :param wish: requested attachment
+        :param request: identity of a request with an idempotency key, which creates only one
+            attachment if it is repeated; None without a key
         :raises InvalidVolume: the volume does not allow another attachment
         :raises ConnectorUnusable: the connector has no usable initiator; nothing was stored
-        :raises BackendError: the attachment was not created, or (uncertain) is being removed
+        :raises BackendError: the attachment was not created. After an uncertain failure, it may
+            exist until the volume service has deleted it
         """
         with self._telemetry.verb('attachments.create'):
             if request is None:
@@ -72,15 +77,17 @@ class AttachmentControl:
 
     def update(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any]) -> records.Attachment:
-        """Update an attachment with a connector, and connect the host.
+        """Store a connector in an attachment, and connect its host.
 
-        :raises VolumeInError: the volume itself is in an error status
-        :raises DuplicateConnectors: another host is connected to the volume, which is not
-            multiattach
-        :raises ConnectorUnusable: the connector is not usable; nothing was changed
-        :raises AttachmentInUseByServer: the access of a server would move; nothing was changed
-        :raises BackendError: the attachment is in its former state, or (uncertain) still
-            connecting
+        :raises VolumeInError: the own status of the volume is an error status
+        :raises DuplicateConnectors: another attachment of the volume is connected, and the volume
+            is not multiattach
+        :raises ConnectorUnusable: the connector has no host or no usable initiator; nothing was
+            changed
+        :raises AttachmentInUseByServer: the access of a server would move to another initiator;
+            nothing was changed
+        :raises BackendError: the attachment is in its former state. After an uncertain failure, it
+            may still be connecting
         """
         with self._telemetry.verb('attachments.update'):
             volume = attachment.volume
@@ -90,7 +97,7 @@ class AttachmentControl:
             assert volume is not None
             if 'error' in volume.own_status:
                 raise errors.VolumeInError(volume_id=volume.id, status=volume.status)
-            # Cinder needs the host as well, and answers HTTP 500 without it.
+            # Cinder also requires the host, and answers HTTP 500 if it is missing.
             if not isinstance(connector.get('host'), str) or not connector['host']:
                 raise errors.ConnectorUnusable(missing='host')
             # The query is needed only if the volume has another attachment.
@@ -102,14 +109,16 @@ class AttachmentControl:
     def connect(self, caller: context.RequestContext, attachment: records.Attachment,
                connector: Mapping[str, Any],
                ruled: detach_rule.Verb | None = None) -> records.Attachment:
-        """Connect the host of an attachment in any state.
+        """Connect the host of a connector to the volume of an attachment.
 
-        :param ruled: verb of the detach rule if access may move to another initiator; the rule is
-            checked again if the attachment has changed since. None if access cannot move
-        :raises ConnectorUnusable: the connector is not usable; nothing was changed
+        :param ruled: verb for the check of the detach rule, which is repeated if the attachment
+            changes concurrently. None if the access cannot move to another initiator, so that no
+            check is needed
+        :raises ConnectorUnusable: the connector has no usable initiator; nothing was changed
+        :raises InvalidTransition: the state of the attachment does not allow a connection
         :raises AttachmentInUseByServer: the detach rule forbids the change; nothing was changed
-        :raises BackendError: the attachment is in its former state, or (uncertain) still
-            connecting
+        :raises BackendError: the attachment is in its former state. After an uncertain failure, it
+            may still be connecting
         """
         if ruled is None:
             return self._connect(caller, attachment, connector)
@@ -119,7 +128,7 @@ class AttachmentControl:
             try:
                 return self._connect(caller, attachment, connector, attachment.generation)
             except errors.StaleGeneration:
-                # The attachment may have got a server or an initiator since the check.
+                # Since the check, another request may have added a server or an initiator.
                 attachment = attachment_queries.get(self._database, attachment.id)
 
     def _connect(self, caller: context.RequestContext, attachment: records.Attachment,
@@ -134,29 +143,31 @@ class AttachmentControl:
 
     def complete(self, caller: context.RequestContext,
                  attachment: records.Attachment) -> records.Attachment:
-        """Complete an attachment. The operation may be repeated.
+        """Complete an attachment, whose state becomes ``attached``. The operation may be repeated.
 
-        :raises InvalidTransition: the service is still working on the attachment
+        :raises InvalidTransition: the state of the attachment does not allow the completion
         """
         with self._telemetry.verb('attachments.complete'), self._telemetry.attaching('complete'):
             return self.backend.move(caller, attachment, _Event.COMPLETE)
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
-        """Disconnect and delete an attachment, unless Nova uses it.
+        """Disconnect the host of an attachment and delete the attachment, unless Nova uses it.
 
-        :param force: delete regardless of backend errors, and if Nova does not answer
-        :returns: the remaining attachments of the volume
+        :param force: True to delete the attachment even if the backend fails or Nova does not
+            respond
+        :returns: remaining attachments of the volume
         :raises AttachmentInUseByServer: Nova uses the attachment; nothing was changed
-        :raises BackendError: the attachment is in its former state, or (uncertain) still
-            disconnecting
+        :raises NovaUnavailable: Nova does not respond; nothing was changed
+        :raises BackendError: the attachment is in its former state. After an uncertain failure, it
+            may still be disconnecting
         """
         with self._telemetry.verb('attachments.delete'):
             verb = _Verb.FORCED_DELETE if force else _Verb.DELETE
             self.rule.check(caller, attachment, verb)
             was_last = self.remove(caller, attachment, force, verb)
             if force:
-                # As after os-force_detach, an error status must not outlast the attachment.
+                # As after os-force_detach, the volume must not keep an error status.
                 resets.clear(self._database, attachment.volume_id, attachment.project_id)
             if was_last:
                 return []
@@ -164,12 +175,17 @@ class AttachmentControl:
 
     def remove(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False, ruled: detach_rule.Verb | None = None) -> bool:
-        """Disconnect and delete an attachment after the detach rule was checked.
+        """Disconnect the host of an attachment, and delete the attachment.
 
-        :param force: delete the attachment regardless of backend errors
-        :param ruled: verb of the detach rule, which is checked again if the attachment has changed
-        :returns: True if the attachment is known to be the last one of its volume
+        The caller has checked the detach rule, if it applies.
+
+        :param force: True to delete the attachment even if the backend fails
+        :param ruled: verb for the check of the detach rule, which is repeated if the attachment
+            has changed. None to skip the check
+        :returns: True if this was the last attachment of its volume; False also if this is unknown
         :raises AttachmentInUseByServer: Nova uses the attachment; nothing was changed
+        :raises BackendError: the attachment is in its former state. After an uncertain failure, it
+            may still be disconnecting
         """
         failpoints.point('control.attachments.after_check')
         row = attachment
@@ -178,7 +194,7 @@ class AttachmentControl:
                 was_last = self._mark_disconnecting(caller, row, force)
                 break
             except (errors.StaleGeneration, errors.InvalidTransition):
-                # The attachment has changed since it was read, and may need another event now.
+                # If the attachment has changed since it was read, it may need another event now.
                 now = attachment_queries.get(self._database, row.id)
                 if now.generation == row.generation:
                     raise
@@ -191,7 +207,7 @@ class AttachmentControl:
 
     def _mark_disconnecting(self, caller: context.RequestContext, attachment: records.Attachment,
                             force: bool) -> bool:
-        # Without an initiator there is no access to revoke, so the backend is not called.
+        # An attachment without an initiator has no access to revoke, so the backend is not called.
         if attachment.initiator is None and attachment.state in (_State.RESERVED,
                                                                  _State.ATTACHED):
             with self._telemetry.detaching('intent'):

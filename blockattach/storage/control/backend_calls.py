@@ -1,10 +1,12 @@
-"""State changes of attachments, the calls to volume services, and their failures.
+"""State changes of attachments, RPC calls to volume services, and the handling of failed calls.
 
-After a final failure nothing has happened. The intent is undone by the volume service, or here if
-the volume service was not reached. After an uncertain failure the attachment keeps its intent and
-its deadline.
+An intent is a planned change of access. It is stored in the attachment before the volume service
+is called. A failure is final or uncertain (``BlockattachError.final``). After a final failure, the
+access has not changed. The intent is then undone by the volume service, or here if the volume
+service was not reached. After an uncertain failure, the attachment keeps its intent and its
+deadline.
 
-The volume service stores its result before it responds. If the response is lost, the result is
+The volume service stores the result before it responds. If the response is lost, the result is
 read from the database.
 """
 import datetime
@@ -33,15 +35,14 @@ _State = attachment_lifecycle.State
 
 
 class BackendCalls:
-    """State changes of attachments, their notifications, and calls to volume services."""
+    """State changes of attachments with their notifications, and calls to volume services."""
 
     def __init__(self, database: storage_db.Database,
                  notify: attachment_notices.AttachmentNotifications,
                  volume_services: volume_rpc.VolumeClients, seconds: float,
                  telemetry: acts.Telemetry, admission: admission.AdmissionController) -> None:
-        """Create the calls of one process.
-
-        :param seconds: maximum duration of a backend call, by the clock of the database
+        """
+        :param seconds: maximum duration of a backend call, in database time
         """
         self.database = database
         self.notify = notify
@@ -49,15 +50,16 @@ class BackendCalls:
         self.seconds = seconds
         self.telemetry = telemetry
         self.slot = admission.backend_slot
-        """Context manager that holds a slot of a ``host@backend``.
+        """Function that returns a context manager, which holds a slot for calls to a backend.
 
-        The slot is taken before the intent is stored. The argument None means that no backend
-        will be called. Raises Overloaded before anything is stored.
+        The argument is ``host@backend``, or None if no backend will be called. The slot is
+        acquired before the intent is stored. If there is no slot, the context manager raises
+        Overloaded.
         """
 
     def reserve(self, caller: context.RequestContext, wish: attachments.Wish,
                 within: Callable[[Any, str], None] | None = None) -> records.Attachment:
-        """Reserve the volume for a new attachment, see `attachments.reserve`."""
+        """Create an attachment by `attachments.reserve`, and send its notifications."""
         made = attachments.reserve(self.database, wish, self.seconds, within, caller)
         self.notify.moved(caller, None, made)
         return made
@@ -65,13 +67,18 @@ class BackendCalls:
     def move(self, caller: context.RequestContext, row: records.Attachment,
              event: attachment_lifecycle.Event, facts: attachments.Facts | None = None,
              generation: int | None = None) -> records.Attachment:
-        """Apply an event to an attachment and return the new state, see `attachments.move`."""
+        """Apply an event to an attachment by `attachments.move`, and send its notifications.
+
+        :param row: attachment as read before
+        :param generation: required generation of the attachment; None for any
+        :returns: changed attachment
+        """
         return self._moved(caller, row, event, facts, generation).new
 
     def release(self, caller: context.RequestContext, row: records.Attachment) -> bool:
-        """Delete an attachment that the backend does not know.
+        """Delete an attachment without an initiator, for which the backend has no grant.
 
-        :returns: True if it was the last attachment of its volume
+        :returns: True if this was the last attachment of its volume
         """
         return self._moved(caller, row, _Event.RELEASE, None, row.generation).was_last
 
@@ -86,16 +93,17 @@ class BackendCalls:
 
     def connect(self, caller: context.RequestContext, row: records.Attachment,
                 sentence: str) -> records.Attachment:
-        """Connect the initiator of an attachment and return the new state of the attachment.
+        """Connect the initiator of an attachment, and return the connected attachment.
 
-        :param sentence: error message for the client
+        :param row: attachment with a stored intent
+        :param sentence: error message for the client if the call fails
         """
         try:
             with self.telemetry.attaching('call'):
                 return self._call_connect(caller, row)
         except errors.BlockattachError as exc:
             # After a lost response, or if an earlier copy of the call has changed the attachment,
-            # the database shows the outcome.
+            # the outcome is read from the database.
             has_moved = isinstance(exc, errors.StaleGeneration)
             now = self._now(row) if has_moved or not exc.final else None
             if now is not None and self._is_connected(row, now):
@@ -108,11 +116,13 @@ class BackendCalls:
     @staticmethod
     def client_error(sentence: str, failure: errors.BlockattachError,
                      detailed: bool = True) -> errors.BlockattachError:
-        """Return a failure with the error message that clients of Cinder know.
+        """Build the error for the client, with the error message of Cinder.
 
-        A final failure stays final.
-
-        :param detailed: include the reason of the backend
+        :param sentence: error message
+        :param failure: error of the call to the volume service
+        :param detailed: True to add the text of an error of the backend
+        :returns: error that is final if ``failure`` is final. InvalidInput, NotFound, Conflict and
+            DeadlinePassed are returned unchanged
         """
         if isinstance(failure, errors.InvalidInput | errors.NotFound | errors.Conflict
                       | errors.DeadlinePassed):
@@ -133,14 +143,15 @@ class BackendCalls:
                    force: bool = False) -> bool:
         """Disconnect the initiator of an attachment, and delete the attachment.
 
-        :param force: delete regardless of backend errors; the next repair pass removes the grant
-            that remains at the target
-        :returns: True if the attachment is known to be the last one of its volume
+        :param row: attachment with a stored intent
+        :param force: True to delete the attachment even if the backend fails. The next repair pass
+            removes the grant that then remains at the target
+        :returns: True if this was the last attachment of its volume; False also if this is unknown
         """
         try:
             with self.telemetry.detaching('call'):
                 manager = self._volume_services.on(_served_by(row))
-                # While access moves to another initiator, both initiators may have access.
+                # If the access is moving to another initiator, both initiators may have access.
                 return manager.disconnect(caller, row.volume_id, sorted(
                     {*filter(None, (row.initiator, row.previous_initiator))}), row.id,
                     row.generation)
@@ -161,21 +172,25 @@ class BackendCalls:
 
     def roll_back(self, caller: context.RequestContext, new: records.Attachment,
                   failure: Exception) -> records.Attachment | None:
-        """Undo a new attachment whose ID the client never receives.
+        """Delete a new attachment after its connection has failed.
 
-        :returns: the attachment if its host was connected after all, else None
+        The client does not receive the ID of this attachment, and cannot delete it.
+
+        :param failure: error of the connection
+        :returns: the attachment if an earlier copy of the call has connected its host, else None
         """
         if isinstance(failure, errors.BlockattachError) and failure.final:
             # `connect` has undone the intent, which deletes a new attachment.
             return None
         try:
-            # Due at once, so that the next repair pass of the volume service revokes the access.
+            # The deadline is now, so that the next pass of the volume service revokes the access.
             self.move(caller, new, _Event.DISCONNECT, attachments.Facts(
                 lease_seconds=0, error=str(failure)), new.generation)
         except errors.AttachmentNotFound:
             return None
         except errors.StaleGeneration:
-            # A copy of the call has connected the host, or another client knows the row's id.
+            # A copy of the call has connected the host, or another client has changed the
+            # attachment.
             now = self._now(new)
             return now if self._is_connected(new, now) else None
         LOG.warning('Attachment rolled back after an uncertain failure%s',
@@ -184,11 +199,17 @@ class BackendCalls:
 
     def _earlier_outcome(self, row: records.Attachment,
                          now: records.Attachment | None) -> errors.BlockattachError:
-        """Return the failure of an earlier copy of the call, or of its repair."""
+        """Return the error with which an earlier copy of the call, or its repair, has ended.
+
+        :param row: attachment with the intent of the call
+        :param now: attachment as read now; None if it is deleted
+        :returns: AttachmentBusy if the outcome is unknown
+        """
         if (now is not None and now.generation == row.generation + 1
                 and now.state not in attachment_lifecycle.TRANSITIONAL
                 and now.last_error is not None):
-            # After another event the row may have the error of an earlier attempt.
+            # Only one event has followed the intent, so the error belongs to this call. After more
+            # events, the error may be that of another call.
             return errors.BackendRefused(reason=now.last_error)
         return errors.AttachmentBusy(attachment_id=row.id)
 
@@ -206,7 +227,7 @@ class BackendCalls:
     def _end(self, caller: context.RequestContext, row: records.Attachment) -> None:
         facts = attachments.Facts(lease_seconds=0)
         try:
-            # A final failure may have undone the intent, so the intent is stored again.
+            # The intent is stored again, because it may have been undone after a final failure.
             self.move(caller, row, _Event.DISCONNECT, facts)
             self.move(caller, row, _Event.DISCONNECTED)
         except errors.AttachmentNotFound:
@@ -214,7 +235,10 @@ class BackendCalls:
 
     def _undo(self, caller: context.RequestContext, row: records.Attachment,
               failure: errors.BlockattachError) -> None:
-        """Undo the intent after a final failure, unless the volume service has undone it."""
+        """Undo an intent after a final failure, unless the volume service has undone it.
+
+        After an uncertain failure, nothing changes.
+        """
         if not failure.final:
             return
         try:

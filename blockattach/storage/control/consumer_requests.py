@@ -1,6 +1,6 @@
-"""Validation of the requests of consumers on the message bus.
+"""Validation of the RPC calls of consumers, such as Nova, on the message bus.
 
-The API validates its requests by the schemas of its operations instead.
+The API does not use this module. It validates its requests by the schemas of its operations.
 """
 import hashlib
 import re
@@ -27,9 +27,11 @@ _OPERATION = ('RPC', 'attachments.create')
 
 def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
-    """Return the requested attachment. An empty connector reserves the volume only.
+    """Validate the arguments of a create call, and return the requested attachment.
 
-    :param forbidden_by: see `blockattach.storage.policy.access`
+    :param expected: volume and existing attachments, as the request was authorized for them
+    :param connector: connector of the host; if empty, the attachment only reserves the volume
+    :param forbidden_by: result of `blockattach.storage.policy.access.forbidden_by`
     :raises InvalidInput: an argument is malformed
     """
     if instance_uuid is not None and not is_id(instance_uuid):
@@ -43,10 +45,10 @@ def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
 
 
 def connector_of(value: Any) -> Mapping[str, Any]:
-    """Return the connector after a check.
+    """Validate a connector, and return it unchanged.
 
-    :raises InvalidInput: the connector is not a non-empty mapping, or fails
-        `connection.check_connector`
+    :raises InvalidInput: the connector is empty or not a mapping, or
+        `connection.check_connector` rejects it
     """
     if not isinstance(value, Mapping) or not value:
         raise _invalid('connector', 'a non-empty mapping')
@@ -56,15 +58,18 @@ def connector_of(value: Any) -> Mapping[str, Any]:
 
 def named(caller: context.RequestContext, key: Any,
           arguments: Mapping[str, Any]) -> idempotency.Request | None:
-    """Return the request of a caller with its idempotency key, or None if there is no key.
+    """Return the identity of a create call with an idempotency key.
 
-    :raises InvalidInput: the key is not valid
+    :param key: idempotency key; None if the caller sends no key
+    :param arguments: other arguments of the call, which a repeated call must not change
+    :returns: None if the caller sends no key
+    :raises InvalidInput: the key is not a string, empty or too long
     """
     if key is None:
         return None
     if not isinstance(key, str):
         raise _invalid('idempotency_key', 'a string')
-    # Sorted, because a client may send the keys of a connector in any order when it repeats.
+    # Sorted, because a repeated call may have the keys of the connector in another order.
     written = jsonutils.dumps(arguments, sort_keys=True)
     return idempotency.named(caller.project_id or '', caller.user_id or '', *_OPERATION, key,
                              hashlib.sha256(written.encode()).hexdigest())
@@ -72,10 +77,13 @@ def named(caller: context.RequestContext, key: Any,
 
 def filters(caller: context.RequestContext, requested: Any,
             all_projects: Any) -> attachment_queries.Filters:
-    """Return the filters of a list. Only administrators see attachments of all projects.
+    """Validate the filters of a list of attachments.
 
-    :raises InvalidFilter: a filter is unknown
-    :raises InvalidInput: a filter is malformed
+    :param requested: values of filters by the names in `FILTERS`
+    :param all_projects: True to list the attachments of all projects. This has no effect if the
+        caller is not an administrator
+    :raises InvalidFilter: the name of a filter is unknown
+    :raises InvalidInput: the value of a filter is not a valid string
     """
     if not isinstance(requested, Mapping):
         raise _invalid('filters', 'a mapping')
@@ -94,11 +102,13 @@ def filters(caller: context.RequestContext, requested: Any,
 
 
 def page(marker: Any, limit: Any, most: int) -> paging.Page:
-    """Return the requested page of a list, the newest items first.
+    """Validate the page of a list that a caller requests. The newest items come first.
 
-    :param most: maximum number of items on a page
-    :raises InvalidInput: an argument is malformed
-    :raises AttachmentNotFound: the marker is not a valid ID
+    :param marker: ID of the last attachment on the previous page; None for the first page
+    :param limit: number of attachments on the page; None for the maximum
+    :param most: maximum number of attachments on a page
+    :raises InvalidInput: the limit is not a non-negative integer
+    :raises AttachmentNotFound: the marker does not have the form of an ID
     """
     if limit is not None and (not isinstance(limit, int) or limit < 0):
         raise _invalid('limit', 'a non-negative integer')

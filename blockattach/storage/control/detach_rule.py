@@ -1,7 +1,7 @@
-"""Detach rule against CVE-2023-2088, which is checked before attachments are deleted.
+"""Check of the detach rule against CVE-2023-2088 before an attachment is deleted or moved.
 
-This module collects the facts that `domain.detach_rule` decides on: the roles of the service
-token, the attachment, and only if necessary the answer of Nova. It changes nothing.
+`blockattach.storage.domain.detach_rule` contains the rule. This module reads the facts that the
+rule needs: the roles of the service token, the attachment, and if necessary the answer of Nova.
 """
 import dataclasses
 import logging
@@ -29,17 +29,17 @@ Verb = detach_rule.Verb
 
 
 class DetachRule:
-    """Decision whether a caller may delete an attachment."""
+    """Check whether a caller may delete an attachment or move its access."""
 
     def __init__(self, nova: 'nova_client.NovaClient | None',
                  find: Callable[[str], records.Attachment], holds: bool = True,
                  service_roles: Collection[str] = context.SERVICE_ROLES) -> None:
-        """Create the check.
-
+        """
         :param nova: client of Nova; None if Nova is not configured
-        :param find: returns the live attachment of an ID, or raises AttachmentNotFound
-        :param holds: False disables the rule
-        :param service_roles: roles of which a service token must have at least one
+        :param find: function that returns a live attachment by its ID, or raises
+            AttachmentNotFound
+        :param holds: False to disable the rule
+        :param service_roles: roles of services. A service token must have at least one of them
         """
         self._nova = nova
         self._find = find
@@ -48,9 +48,10 @@ class DetachRule:
 
     def check(self, caller: context.RequestContext, attachment: records.Attachment,
               verb: detach_rule.Verb, connector: Mapping[str, Any] | None = None) -> None:
-        """Check whether the caller may delete the attachment, or move its access to another host.
+        """Raise an error if a caller may not delete an attachment or move its access.
 
-        :param connector: connector of the host that gets the access
+        :param verb: request that deletes the attachment or moves its access
+        :param connector: connector of the host to which the access moves; None for a deletion
         :raises ConnectorUnusable: the connector has no usable initiator
         :raises AttachmentInUseByServer: the attachment must be deleted through Nova
         :raises NovaUnavailable: Nova does not respond, or is not configured
@@ -63,11 +64,13 @@ class DetachRule:
     def check_volume(self, caller: context.RequestContext, volume_id: str,
                      rows: Sequence[records.Attachment], attachment_id: str | None,
                      verb: detach_rule.Verb) -> None:
-        """Check whether the caller may act on an attachment of a volume, such as by os-detach.
+        """Raise an error if a caller may not end an attachment of a volume.
 
-        :param rows: live attachments of the volume
-        :param attachment_id: ID that the caller names; None for the only attachment
-        :raises AttachmentNotNamed: several attachments match, or none has that ID
+        :param rows: live attachments to which the request may refer
+        :param attachment_id: attachment that the caller names; None for the only attachment
+        :param verb: request that ends the attachment, such as os-detach
+        :raises AttachmentNotNamed: no attachment has this ID, or none is named and ``rows`` does
+            not contain exactly one
         :raises InvalidInput: the attachment belongs to another volume
         :raises AttachmentInUseByServer: the attachment must be deleted through Nova
         :raises NovaUnavailable: Nova does not respond, or is not configured
@@ -80,13 +83,13 @@ class DetachRule:
                                                record, verb=verb))
 
     def _is_service(self, caller: context.RequestContext) -> bool:
-        """Return True if the caller is a service, or if the rule is disabled."""
+        """Return True if the caller sends the token of a service, or if the rule is disabled."""
         # The roles of the user token do not count, not even admin or service (CVE-2023-2088).
         return not self._holds or not self._service_roles.isdisjoint(caller.service_roles)
 
     def _elsewhere(self, caller: context.RequestContext,
                    attachment_id: str) -> records.Attachment | None:
-        """Return an attachment of another volume if the caller may see it, else None."""
+        """Return an attachment of another volume, or None if the caller may not see it."""
         try:
             found = self._find(attachment_id)
         except errors.AttachmentNotFound:
@@ -125,7 +128,7 @@ class DetachRule:
         if self._nova is None:
             raise errors.NovaUnavailable(server_id=server_id, volume_id=facts.volume_id,
                                          reason='[nova] is not configured')
-        # Like Cinder, Nova is asked with the token of the caller.
+        # As in Cinder, the request to Nova contains the token of the caller.
         return detach_rule.Answer(
             self._nova.attachment_in_use(caller, server_id, facts.volume_id))
 

@@ -1,7 +1,7 @@
-"""RPC endpoint of attachments, for consumers on the message bus.
+"""RPC endpoint for attachments, which consumers such as Nova call on the message bus.
 
-The endpoint checks the same rules as the API, in the same order. The request context of the
-message is trusted, except that the policy of this service decides whether the caller is an
+The endpoint checks the same policies as the API, in the same order. The request context of the
+message is trusted with one exception: the policy of this service decides whether the caller is an
 administrator.
 """
 from collections.abc import Mapping
@@ -21,21 +21,20 @@ from blockattach.storage.policy import attachments as policies
 from blockattach.storage.rpc import attachments as attachments_rpc
 
 _TOGETHER = 1000
-"""Maximum number of attachments in one call."""
+"""Maximum number of attachments in one call of ``complete_all``."""
 
 
 class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
-    """RPC endpoint of a control process. All control processes are equal.
+    """RPC endpoint of a control process. Any control process can process any call.
 
-    Raises AttachmentNotFound or VolumeNotFound for resources that the caller cannot see, and
-    NotAuthorized for operations that the policy denies.
+    The methods raise AttachmentNotFound or VolumeNotFound if the caller cannot see the resource,
+    and NotAuthorized if the policy denies the operation.
     """
 
     def __init__(self, policy: enforcer.Enforcer, control: attachments.AttachmentControl,
                  most: int) -> None:
-        """Create the endpoint.
-
-        :param most: maximum number of items on a page of a list
+        """
+        :param most: maximum number of attachments on a page of a list
         """
         self._database = control.backend.database
         self._policy = policy
@@ -48,7 +47,8 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         self._admit(ctxt, policies.CREATE)
         if not consumer_requests.is_id(volume_id):
             raise errors.VolumeNotFound(volume_id=volume_id)
-        # Malformed arguments are rejected by `wish`, after the policy of the volume's project.
+        # Malformed arguments are rejected by `wish`, but only after the policy check for the
+        # project of the volume.
         expected = access.volume_to_attach(
             ctxt, self._database, volume_id,
             instance_uuid if consumer_requests.is_id(instance_uuid) else None,
@@ -107,8 +107,9 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         return [objects.Attachment.from_domain(one) for one in self._control.delete(ctxt, row)]
 
     def _admit(self, caller: context.RequestContext, rule: str) -> None:
-        """Check that the caller is a service and may do the operation in its own project.
+        """Check that the caller is a consumer, and may execute the operation in its own project.
 
+        :param rule: policy rule of the operation
         :raises NotAuthorized: the policy denies the operation
         :raises InvalidInput: the request context has no project
         """
@@ -117,7 +118,11 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def _attachment(self, caller: context.RequestContext, rule: str,
                     attachment_id: str) -> records.Attachment:
-        """Return an attachment after an authorization check of the caller by the rule."""
+        """Return an attachment, after the caller is authorized by a policy rule.
+
+        :raises AttachmentNotFound: the caller cannot see the attachment
+        :raises NotAuthorized: the policy denies the operation
+        """
         self._identify(caller)
         if not consumer_requests.is_id(attachment_id):
             raise errors.AttachmentNotFound(attachment_id=attachment_id)
@@ -127,7 +132,10 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
 
     def _shown(self, caller: context.RequestContext,
                rows: Sequence[records.Attachment]) -> Sequence[objects.Attachment]:
-        """Return attachments as the caller may see them, with their connection information."""
+        """Convert attachments for the response.
+
+        They contain their connection information if the policy allows this.
+        """
         infos = access.connection_infos(self._policy, caller, self._database, rows)
         return [objects.Attachment.from_domain(one, infos[one.id]) for one in rows]
 
@@ -135,7 +143,7 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
         if not caller.project_id:
             raise errors.InvalidInput(
                 reason='Invalid input received: The request context must have a project_id.')
-        # A rule may refer to is_admin, and must not get the value that the sender has set.
+        # A policy rule may refer to ``is_admin``, and must not use the value of the sender.
         caller.is_admin = False
         caller.is_admin = self._policy.is_admin(caller)
         self._policy.authorize(caller, policies.CONSUME)

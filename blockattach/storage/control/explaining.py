@@ -1,4 +1,4 @@
-"""Explanation of attachments by the state of their targets, and dry runs of their creation."""
+"""Read-only operations: state of an attachment at its target, and dry run of a creation."""
 from blockattach.platform import context
 from blockattach.storage import errors
 from blockattach.storage.control import backend_calls
@@ -13,7 +13,7 @@ from blockattach.storage.rpc import volume as volume_rpc
 
 
 class ExplainControl:
-    """Read-only operations that use the database and the volume services."""
+    """Operations that read the database and call volume services, and change nothing."""
 
     def __init__(self, database: storage_db.Database,
                  volume_services: volume_rpc.VolumeClients) -> None:
@@ -22,9 +22,10 @@ class ExplainControl:
 
     def at_target(self, caller: context.RequestContext,
                   attachment: records.Attachment) -> explanation.AtTarget:
-        """Return the state of the attachment's host at the target, without raising service errors.
+        """Return the access of the host of an attachment at the target.
 
-        If the target cannot be read, ``reason`` of the result has the error.
+        If the target cannot be read, no error is raised, and ``reason`` of the result contains the
+        error.
         """
         try:
             volume = volume_queries.get(self._database, attachment.volume_id)
@@ -46,15 +47,15 @@ class ExplainControl:
 
     def dry_run(self, caller: context.RequestContext,
                 wish: attachments.Wish) -> records.Attachment:
-        """Return the attachment that `AttachmentControl.create` would create now.
+        """Return the attachment that `AttachmentControl.create` would create, without storing it.
 
-        Nothing is stored or reserved. Raises the same errors as `AttachmentControl.create`.
+        The errors of the checks before the backend call are those of `AttachmentControl.create`.
 
-        :raises BackendError: the backend does not respond
+        :raises BackendError: the volume has no backend, or its volume service does not respond
         """
         row = dry_runs.reserve(self._database, wish)
         if wish.connector is not None:
-            # Whether the target would grant access can only be tried. A ping has no effect.
+            # It cannot be predicted whether the target would grant access. A ping changes nothing.
             try:
                 if row.owner is None:
                     raise errors.BackendRefused(

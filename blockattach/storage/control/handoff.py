@@ -1,6 +1,6 @@
-"""Handover of stored work to the process that does it.
+"""RPC calls that ask another process to execute work that is already stored.
 
-A call that fails loses no work, because the process also finds the work in the database.
+If a call fails, no work is lost, because the other process also finds the work in the database.
 """
 from collections.abc import Callable
 
@@ -21,9 +21,12 @@ LOG = oslo_log.getLogger(__name__)
 
 def start_work(parts: volume_parts.VolumeParts, caller: context.RequestContext,
                claim: records.Claim, host: str | None) -> None:
-    """Ask the manager of a backend to do work. If the call fails, the manager finds the work soon.
+    """Ask the manager of a backend to execute work.
 
-    :param host: ``host@backend`` of the pool that has the volume
+    If the manager cannot be called, its next recovery pass finds the work.
+
+    :param claim: claim on the work, without an owner
+    :param host: ``host@backend`` of the manager
     """
     assert host is not None
     try:
@@ -32,16 +35,18 @@ def start_work(parts: volume_parts.VolumeParts, caller: context.RequestContext,
     except errors.ServiceUnreachable as exc:
         LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
             work=claim.name, resource_id=claim.resource_id, reason=exc))
-        # Otherwise the manager would find the work only after its deadline.
+        # Without this, the manager would find the work only after its deadline.
         work.hasten(parts.database, claim)
 
 
 def place(parts: volume_parts.VolumeParts, caller: context.RequestContext, volume_id: str,
           read: Callable[[], pools.VolumeRequest]) -> None:
-    """Ask the scheduler for a pool. If the call fails, a scheduler finds the work at the deadline.
+    """Ask a scheduler to place the work on a volume.
 
-    :param read: returns the requirements of the volume; may raise an error if the volume was
-        changed concurrently
+    If the call fails, a scheduler finds the work after its deadline.
+
+    :param read: function that returns the requirements of the volume. It may raise an error if the
+        volume was changed concurrently
     """
     try:
         parts.scheduler.place_volume(caller, objects.VolumeRequest.from_domain(read()))
@@ -52,5 +57,5 @@ def place(parts: volume_parts.VolumeParts, caller: context.RequestContext, volum
 
 def place_stored(parts: volume_parts.VolumeParts, caller: context.RequestContext,
                  volume_id: str) -> None:
-    """Ask the scheduler for a pool for the work that the database has on a volume."""
+    """Ask a scheduler to place the work on a volume, with the requirements in the database."""
     place(parts, caller, volume_id, lambda: placing_facts.request(parts.database, volume_id))

@@ -1,6 +1,6 @@
 """Image operations of volumes: image lookup, upload and reimage.
 
-Upload and reimage return at once; the volume service does the work.
+Upload and reimage return before the volume service has copied the data.
 """
 import uuid
 from collections.abc import Mapping
@@ -32,8 +32,7 @@ class ImageControl:
 
     def __init__(self, parts: volume_parts.VolumeParts, glance: 'client.UserImages | None',
                  settings: images_conf.ImageSettings) -> None:
-        """Create the control object.
-
+        """
         :param glance: client of Glance; None if Glance is not configured
         """
         self._parts = parts
@@ -41,10 +40,11 @@ class ImageControl:
         self._settings = settings
 
     def find(self, caller: context.RequestContext, ref: str) -> images.Image:
-        """Return the image that a client names by ID, URL or name.
+        """Return an image of Glance that is visible to the caller.
 
-        :raises InvalidInput: the caller sees no such image, or Glance is not configured
-        :raises Conflict: several images have that name
+        :param ref: ID, URL or name of the image
+        :raises InvalidInput: no visible image matches ``ref``, or Glance is not configured
+        :raises Conflict: several visible images have the name ``ref``
         :raises GlanceUnavailable: Glance does not respond
         """
         glance = self._asked()
@@ -65,12 +65,13 @@ class ImageControl:
 
     def upload(self, caller: context.RequestContext, volume: records.Volume,
                properties: Mapping[str, Any], force: bool) -> images.Image:
-        """Start to upload a volume, and return the new image.
+        """Create an image without data, and start the upload of a volume to this image.
 
-        :param properties: image properties by Glance's keys
-        :param force: allow a volume in use, if the configuration allows that
-        :raises InvalidVolume: the status of the volume does not allow an upload, or has changed
-        :raises VolumeNotFound: the volume was deleted in the meantime
+        :param properties: fields and properties of the image, by the keys of the Image API
+        :param force: True to allow a volume in use, if ``enable_force_upload`` is set
+        :returns: the new image
+        :raises InvalidVolume: the status of the volume does not allow an upload
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
         :raises InvalidInput: Glance rejects the image, or is not configured
         :raises GlanceUnavailable: Glance does not respond; an image without data may remain
         """
@@ -79,7 +80,8 @@ class ImageControl:
             id=self._parts.database.new_id(), status='queued', name=properties['name'],
             disk_format=properties['disk_format'], container_format=properties['container_format'])
         with self._parts.telemetry.verb('volumes.upload'):
-            # Before the image is created, so that a volume in a wrong status leaves no image.
+            # The work is stored before the image is created, so that no image is created if the
+            # status of the volume does not allow the upload.
             begun = volume_images.start_upload(
                 self._parts.database, volume, image, force and self._settings.enable_force_upload,
                 self._parts.settings.delete_seconds, caller.request_id)
@@ -87,7 +89,7 @@ class ImageControl:
                 failpoints.point('control.images.after_upload')
                 made = self._make_image(caller, volume.id, image.id, properties)
             except Exception:
-                # No process would resume the work, so the volume would be unusable for long.
+                # Otherwise the volume would be unusable until the deadline of the work.
                 self._abandon_upload(begun)
                 raise
             handoff.start_work(self._parts, caller, begun.claim, begun.host)
@@ -95,15 +97,18 @@ class ImageControl:
 
     def _make_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
                     requested: Mapping[str, Any]) -> images.Image:
-        """Create the image of a started upload. Raises the same errors as `upload`."""
+        """Create the image of an upload whose work is stored.
+
+        The errors are those of `upload`.
+        """
         properties = images.properties_of(
             volume_images.metadata(self._parts.database, volume_id),
             self._settings.reserved_namespaces)
         made = self._asked().create(caller, image_id, {**properties, **requested})
         try:
             failpoints.point('control.images.after_image')
-            # While Glance was slow, the deadline of the work may have passed, and a volume service
-            # may have ended the upload because the image did not exist yet.
+            # If Glance was slow, the deadline of the work may have passed. A volume service may
+            # then have ended the upload, because the image did not exist.
             if not volume_images.is_uploaded_as(self._parts.database, volume_id, image_id):
                 raise errors.GlanceUnavailable(reason=f'image {image_id} was not created in time')
         except Exception:
@@ -130,13 +135,13 @@ class ImageControl:
 
     def reimage(self, caller: context.RequestContext, volume: records.Volume, image_id: str,
                 reserved: bool) -> None:
-        """Start to replace the data of a volume with another image.
+        """Start a reimage, which replaces the data of a volume by the data of an image.
 
-        :param reserved: allow a reserved volume
-        :raises ImageNotFound: the caller does not see the image
-        :raises InvalidInput: the image does not fit, or Glance is not configured
-        :raises InvalidVolume: the status of the volume does not allow it
-        :raises Conflict: more than one server is to use the volume
+        :param reserved: True to allow a reserved volume
+        :raises ImageNotFound: the image does not exist, or is not visible to the caller
+        :raises InvalidInput: the image does not fit on the volume, or Glance is not configured
+        :raises InvalidVolume: the status of the volume does not allow a reimage
+        :raises Conflict: the volume has more than one attachment
         """
         image = self._asked().show(caller, image_id)
         images.check_fits(image, volume.size_gb)
@@ -155,7 +160,7 @@ class ImageControl:
 
 def _is_id(text: str) -> bool:
     try:
-        # `uuid.UUID` accepts other spellings too, which may be names of images.
+        # `uuid.UUID` also accepts texts in other forms, which may be names of images.
         return str(uuid.UUID(text)) == text.lower()
     except ValueError:
         return False

@@ -1,8 +1,9 @@
 """Volume actions that clients used before the attachments API.
 
-The actions apply the same events to the same attachment records as the attachments API. No other
-code sets a status. os-reserve creates a *legacy reservation*, which is an attachment without a
-consumer. The API does not show it, and os-attach takes it over.
+The actions apply the same events to the same attachment records as the attachments API. The status
+of the volume is derived from these records, and no action sets it directly. os-reserve creates a
+*legacy reservation*: an attachment that names no server or host. The attachments API does not show
+it. os-attach turns it into the attachment of a server or a host.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -27,10 +28,11 @@ _Verb = detach_rule.Verb
 
 
 class LegacyControl:
-    """Volume actions for an authorized caller, one method for each action.
+    """Volume actions for an authorized caller, with one method for each action.
 
-    ``forbidden_by`` of the methods that may create an attachment is the argument of
-    `blockattach.storage.domain.multiattach.admit`, which raises NotAuthorized.
+    The methods that may create an attachment have an argument ``forbidden_by``. If it is not None,
+    they raise NotAuthorized for a further attachment of a bootable multiattach volume
+    (`blockattach.storage.domain.multiattach.admit`).
     """
 
     def __init__(self, control: attachment_control.AttachmentControl) -> None:
@@ -39,7 +41,7 @@ class LegacyControl:
 
     def reserve(self, caller: context.RequestContext, volume: records.Volume,
                 forbidden_by: str | None = None) -> records.Attachment:
-        """Reserve the volume for a consumer that a later request names.
+        """Create a legacy reservation of a volume (os-reserve).
 
         :raises InvalidVolume: the volume does not allow another attachment
         """
@@ -47,35 +49,42 @@ class LegacyControl:
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Release a legacy reservation that no host uses. Do nothing if there is none.
+        """Delete the oldest legacy reservation of a volume that no host uses (os-unreserve).
 
-        If the volume is not multiattach, a reservation that a host uses is released as well.
+        If there is none and the volume is not multiattach, a reservation that a host uses is
+        deleted. Without a legacy reservation, nothing changes.
         """
         rows = self._rows(volume)
-        # A connected reservation of a multiattach volume may be that of another client.
+        # In a multiattach volume, another client may have created the connected reservation.
         reserved = _unconnected(rows) or (None if volume.multiattach else _reservation(rows))
         if reserved is not None:
             self._control.remove(caller, reserved)
 
     def begin_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Begin detaching the volume, without changing any attachment.
+        """Announce the detach of an attachment (os-begin_detaching).
 
-        :raises InvalidVolume: every attachment is already marked for detaching
+        This sets the volume to ``detaching`` and changes no attachment.
+
+        :raises InvalidVolume: the volume has no more attachments in use than announced detaches
         """
         detaches.announce(self._database, volume)
 
     def roll_detaching(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Roll back begin_detaching. Do nothing if no detach was begun."""
+        """Withdraw the announcement of one detach, if any (os-roll_detaching)."""
         detaches.cancel(self._database, volume)
 
     def initialize_connection(self, caller: context.RequestContext, volume: records.Volume,
                               connector: Mapping[str, Any],
                               forbidden_by: str | None = None) -> records.Attachment:
-        """Connect the host of a connector. The action may be repeated.
+        """Connect the host of a connector to a volume (os-initialize_connection).
 
-        :raises ConnectorUnusable: the connector is not usable; nothing was changed
-        :raises BackendError: the host is not connected, and a reservation that this call created
-            is released
+        The host uses an existing attachment (`_to_connect`), or else a new legacy reservation. If
+        the action is repeated, it returns the stored connection.
+
+        :returns: the attachment with its connection
+        :raises ConnectorUnusable: the connector has no usable initiator; nothing was changed
+        :raises BackendError: the host was not connected, and a reservation that this call created
+            was deleted
         """
         _refuse_in_maintenance(volume, 'initialize_connection for')
         found = self._to_connect(volume, connection.initiator_of(connector))
@@ -84,28 +93,30 @@ class LegacyControl:
             return found
         row = found or self.reserve(caller, volume, forbidden_by)
         if row.mountpoint is not None:
-            # os-attach has set the mountpoint, which old clients omit here.
+            # os-attach has stored the mountpoint, and old clients do not send it again here.
             connector = {'mountpoint': row.mountpoint, **connector}
         try:
             connected = self._control.connect(caller, row, connector)
         except errors.BackendError as exc:
             if found is None:
-                # By force, because the backend that has just failed may fail again.
+                # The deletion is forced, because the backend may fail again.
                 self._control.remove(caller, row, force=True)
             raise self._control.backend.client_error(
                 'Unable to fetch connection information from backend', exc,
                 detailed=False) from exc
         if row.state is _State.ATTACHED:
-            # The attachment is in state connected now, and legacy clients do not repeat os-attach.
+            # The state is ``connected`` now, and legacy clients do not repeat os-attach.
             return self._control.complete(caller, connected)
         return connected
 
     def _to_connect(self, volume: records.Volume, initiator: str) -> records.Attachment | None:
-        """Return the attachment to connect for an initiator, or None.
+        """Return the attachment for the connection of an initiator.
 
-        The order of preference is: a legacy reservation connected by the same host, a legacy
-        reservation without a host, an attachment of the same host, and an attachment that
-        os-attach created without a connector.
+        The attachment is the first one that exists of: a legacy reservation that the host of the
+        initiator uses, a legacy reservation that no host uses, another attachment of this host,
+        and an attachment that os-attach has created without a connector.
+
+        :returns: None if there is no such attachment
         """
         rows = self._rows(volume)
         live = [row for row in rows if row.state in (_State.CONNECTED, _State.ATTACHED)]
@@ -116,12 +127,14 @@ class LegacyControl:
 
     def terminate_connection(self, caller: context.RequestContext, volume: records.Volume,
                              connector: Mapping[str, Any] | None) -> None:
-        """Disconnect the host of a connector, and delete its attachment.
+        """Disconnect the host of a connector, and delete its attachment (os-terminate_connection).
 
-        Without a connector, the attachment is the only legacy reservation, or else the only
-        attachment. If several servers of a host share its connection, the connector does not show
-        which of them detaches. The host then stays connected until os-detach names the attachment.
+        Nothing is deleted unless exactly one attachment matches the connector. If several servers
+        of a host use the volume, the connector does not identify the server. The host then stays
+        connected until os-detach names the attachment.
 
+        :param connector: connector of the host. None for the only legacy reservation, or for the
+            only attachment if there is no legacy reservation
         :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service
         """
         rows = self._rows(volume)
@@ -131,7 +144,7 @@ class LegacyControl:
             found = [row for row in rows if row.legacy_reservation] or rows
         self._control.rule.check_volume(caller, volume.id, found or rows, None,
                                         _Verb.TERMINATE)
-        # An attachment without an initiator has nothing to disconnect. It is left to os-detach.
+        # An attachment without an initiator has no connection. It is deleted by os-detach.
         if len(found) == 1 and (found[0].legacy_reservation or found[0].initiator is not None):
             try:
                 self._control.remove(caller, found[0], ruled=_Verb.TERMINATE)
@@ -142,10 +155,11 @@ class LegacyControl:
 
     def _meant_to_end(self, volume: records.Volume,
                       rows: list[records.Attachment]) -> list[records.Attachment]:
-        """Return the attachments of a host that terminate_connection may end.
+        """Return the attachments of a host that terminate_connection may delete.
 
-        No other action can name a legacy reservation, so it is preferred to an attached attachment
-        unless a detach was begun.
+        :param rows: attachments of the host
+        :returns: the oldest legacy reservation, if the host also has another attachment and no
+            detach is announced. Other attachments can be deleted by os-detach. Otherwise ``rows``
         """
         reserved = [row for row in rows if row.legacy_reservation]
         if len(rows) > 1 and reserved and not detaches.announced(self._database, volume.id):
@@ -154,9 +168,13 @@ class LegacyControl:
 
     def attach(self, caller: context.RequestContext, volume: records.Volume,
                consumer: attachments.Attached, forbidden_by: str | None = None) -> None:
-        """Attach the volume to a server or a host.
+        """Attach a volume to a server or a host (os-attach).
 
-        :raises InvalidVolume: the volume does not allow another attachment, or not in this mode
+        A legacy reservation is used if there is one. Otherwise a new attachment is created.
+
+        :param consumer: server or host, with the mountpoint and the access mode
+        :raises InvalidVolume: the volume does not allow another attachment, or does not allow the
+            access mode
         """
         _refuse_in_maintenance(volume, 'attach')
         rows = self._rows(volume)
@@ -179,24 +197,25 @@ class LegacyControl:
         new = self._control.backend.move(caller, reserved, _Event.ATTACH,
                                        attachments.Facts(attached=consumer), reserved.generation)
         if new.connector is not None and reserved.mode is not new.mode:
-            # The host was connected before the mode was known, so the target is updated.
+            # The host was connected before os-attach stated the mode, so the grant is changed.
             self._control.connect(caller, new, new.connector)
             self._control.complete(caller, new)
 
     def detach(self, caller: context.RequestContext, volume: records.Volume,
                attachment_id: str | None) -> None:
-        """Delete the named attachment, or the only attachment if none is named.
+        """Delete an attachment of a volume (os-detach).
 
-        Clients call os-terminate_connection before os-detach. An attachment that
-        os-terminate_connection deleted can therefore be named, and is ignored.
+        Nothing changes if the named attachment is already deleted, because clients call
+        os-terminate_connection before os-detach.
 
-        :raises InvalidInput: the volume has several attachments, and none was named
+        :param attachment_id: None for the only attachment
+        :raises InvalidInput: ``attachment_id`` is None, and the volume has several attachments
         :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service
         """
         _refuse_in_maintenance(volume, 'detach')
         if attachment_id is not None and self._has_ended(volume, attachment_id):
             return
-        # os-unreserve releases a legacy reservation. Another client may have reserved the volume.
+        # Legacy reservations are deleted by os-unreserve. Another client may have created them.
         rows = [row for row in self._rows(volume) if not row.legacy_reservation]
         self._detach(caller, volume, rows, attachment_id, _Verb.DETACH)
 
@@ -209,11 +228,13 @@ class LegacyControl:
 
     def force_detach(self, caller: context.RequestContext, volume: records.Volume,
                      attachment_id: str | None) -> None:
-        """Delete an attachment regardless of its state and of backend errors.
+        """Delete an attachment regardless of its state and of backend errors (os-force_detach).
 
-        The volume then has the status that its remaining attachments imply, even after an error.
+        An error status of the volume is replaced by the status that follows from its remaining
+        attachments.
 
-        :raises InvalidInput: the volume has several attachments, and none was named
+        :param attachment_id: None for the only attachment
+        :raises InvalidInput: ``attachment_id`` is None, and the volume has several attachments
         """
         self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
         resets.clear(self._database, volume.id, volume.project_id)
@@ -234,7 +255,11 @@ class LegacyControl:
 
 
 def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> bool:
-    """Return True if the volume is attached to this server, or without a server to this host."""
+    """Return True if an attachment attaches the volume to a consumer of os-attach.
+
+    The attachment must have the server of the consumer. If the consumer is a host without a
+    server, the attachment must have this host and no server.
+    """
     same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
             else row.instance_uuid is None and row.host == consumer.host)
     return row.state is _State.ATTACHED and same
@@ -242,7 +267,10 @@ def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> 
 
 def _behind(rows: Sequence[records.Attachment],
             connector: Mapping[str, Any]) -> list[records.Attachment]:
-    """Return the attachments of a connector's host, by its initiator or else by its name."""
+    """Return the attachments of the host of a connector.
+
+    They are found by the initiator of the connector, or by its host name if it has no initiator.
+    """
     initiator, host = connector.get('initiator'), connector.get('host')
     if initiator:
         return [row for row in rows if isinstance(initiator, str)
@@ -251,21 +279,24 @@ def _behind(rows: Sequence[records.Attachment],
 
 
 def _reservation(rows: Sequence[records.Attachment]) -> records.Attachment | None:
-    """Return the oldest legacy reservation, connected or not, or None."""
+    """Return the oldest legacy reservation, or None if there is none."""
     return next((row for row in rows if row.legacy_reservation), None)
 
 
 def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | None:
-    """Return the oldest legacy reservation that no host uses, or None."""
+    """Return the oldest legacy reservation that no host uses, or None if there is none."""
     return next((row for row in rows if row.legacy_reservation and row.initiator is None), None)
 
 
 def _reservation_for(rows: Sequence[records.Attachment],
                      consumer: attachments.Attached) -> records.Attachment | None:
-    """Return the reservation of a consumer, or None.
+    """Return the legacy reservation that becomes the attachment of a consumer of os-attach.
 
-    The order of preference is: connected by the host of the consumer, not connected, any. Without
-    a host, the oldest reservation is returned.
+    The reservation is the first one that exists of: the oldest reservation that the host of the
+    consumer uses, the oldest that no host uses, and the oldest of all. If the consumer has no
+    host, only the last one applies.
+
+    :returns: None if there is no legacy reservation
     """
     by_host = None if consumer.host is None else (
         _reservation([row for row in rows if row.host == consumer.host]) or _unconnected(rows))

@@ -1,4 +1,7 @@
-"""Log levels of running processes, which apply until a process ends."""
+"""Operations that get and set log levels of running processes.
+
+A process loses the levels when it ends.
+"""
 import dataclasses
 import logging
 from collections.abc import Callable
@@ -18,10 +21,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """Selection of processes and loggers. An empty attribute selects all.
+    """Selection of processes and loggers. An empty attribute does not limit the selection.
 
-    :ivar server: a host with all its services, or a ``host@backend``
-    :ivar prefix: prefix of the logger names
+    :ivar binary: binary of the processes
+    :ivar server: host, which selects all its services, or ``host@backend``
+    :ivar prefix: prefix of the names of loggers
     """
 
     binary: str = ''
@@ -31,7 +35,10 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Levels:
-    """Log levels of a process by logger name."""
+    """Log levels of a process.
+
+    :ivar levels: log levels by the name of the logger
+    """
 
     binary: str
     host: str
@@ -39,19 +46,19 @@ class Levels:
 
 
 class LogControl:
-    """Log levels of this process, and of processes that send heartbeats.
+    """Operations on the log levels of this API process, and of processes that send heartbeats.
 
-    Other API processes have no RPC server. Their levels are set by a request to them.
+    Other API processes have no RPC server. Their levels are set by API requests to them.
     """
 
     def __init__(self, database: storage_db.Database,
                  client: Callable[[str, str], processes.ProcessInterface], host: str,
                  down_after: float) -> None:
-        """Create the control object.
-
-        :param client: returns the RPC client of another process, by binary and host
+        """
+        :param client: function that returns an RPC client of the process with a binary and a host
         :param host: host of this process
-        :param down_after: seconds without a heartbeat after which a process is not called
+        :param down_after: seconds without a heartbeat after which a process counts as down, and is
+            not called
         """
         self._database = database
         self._client = client
@@ -60,16 +67,19 @@ class LogControl:
         self._own = processes.ProcessEndpoint()
 
     def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
-        """Return the log levels of the selected processes, except those that do not respond."""
+        """Return the log levels of the selected processes.
+
+        Processes that do not respond are not contained.
+        """
         return list(self._each(
             choice, lambda process: process.get_log_levels(caller, choice.prefix)))
 
     def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
         """Set the log levels of the selected processes.
 
-        A process that does not respond may or may not have set its levels.
+        No error is raised if a process does not respond. It may or may not have set its levels.
 
-        :param level: one of `log.LEVELS`
+        :param level: a value in `log.LEVELS`
         """
         for process in self._each(
                 choice, lambda process: process.set_log_levels(caller, choice.prefix, level)):
@@ -78,7 +88,10 @@ class LogControl:
 
     def _each(self, choice: Choice,
               ask: Callable[[processes.ProcessInterface], Any]) -> Iterator[Levels]:
-        """Yield each selected process with its response to ``ask``."""
+        """Call each selected process, and yield the responses.
+
+        :param ask: function that sends the call to the given process
+        """
         levels: dict[tuple[str, str], Any] = {}
         if choice.binary in ('', binaries.API) and choice.server in ('', self._host):
             yield Levels(binaries.API, self._host, ask(self._own))

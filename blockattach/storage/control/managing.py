@@ -22,7 +22,12 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class Wish(NamedTuple):
-    """Requested volume. ``availability_zone`` is None to use the zone of the pool."""
+    """Requested properties of a volume that is to be managed.
+
+    :ivar kind: volume type
+    :ivar reference: name of the existing volume on the backend
+    :ivar availability_zone: None for the zone of the pool
+    """
 
     kind: records.VolumeType
     reference: str
@@ -37,8 +42,7 @@ class ManageControl:
     """Manage and unmanage operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
-        """Create the control object.
-
+        """
         :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._parts = parts
@@ -46,9 +50,11 @@ class ManageControl:
 
     def manage(self, caller: context.RequestContext, place: places.Place,
                wish: Wish) -> records.Volume:
-        """Store the intent to manage a volume on a backend, and ask the scheduler.
+        """Create the row of a volume to manage, and ask the scheduler to start the operation.
 
-        :raises InvalidInput: the backend does not exist, or is not available
+        :param place: backend or pool that has the existing volume
+        :raises InvalidInput: the backend does not exist or is not available, or the request
+            context has no project
         :raises QuotaExceeded: the project has reached a quota
         """
         if not caller.project_id:
@@ -69,7 +75,9 @@ class ManageControl:
         return made
 
     def check(self, volume: records.Volume) -> None:
-        """Check whether the backend of a volume is up and enabled.
+        """Check that the backend of a volume is up and enabled.
+
+        A volume without a pool passes the check.
 
         :raises InvalidInput: the backend is down or disabled
         """
@@ -78,9 +86,12 @@ class ManageControl:
                            self._down_after)
 
     def unmanage(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Start to unmanage a volume.
+        """Start the unmanage operation of a volume.
 
-        :raises InvalidVolume: the status, the attachments or the snapshots do not allow it
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
+        :raises InvalidInput: the volume is encrypted
+        :raises InvalidVolume: the status, the attachments or the snapshots of the volume do not
+            allow the operation
         """
         with self._parts.telemetry.verb('volumes.unmanage'):
             wanted = unmanaging.start(
@@ -92,9 +103,12 @@ class ManageControl:
 
     def stored(self, caller: context.RequestContext, place: places.Place,
                noun: str) -> tuple[list[managing.Stored], Mapping[str, str]]:
-        """Return the resources on a backend, and the IDs of the managed ones by name.
+        """Return the volumes or snapshots that a backend stores, whether managed or not.
 
+        :param place: backend or pool
         :param noun: ``volume`` or ``snapshot``
+        :returns: stored volumes or snapshots, and the IDs of those that are managed by this
+            service, by their names on the backend
         :raises InvalidInput: the backend does not exist, or is not available
         """
         backend = places.backend(self._parts.database, place, self._down_after)

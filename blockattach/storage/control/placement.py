@@ -1,6 +1,6 @@
-"""Extend, migrate and retype operations of volumes, for which the scheduler selects a pool.
+"""Extend, migrate and retype operations of volumes, for which the scheduler claims capacity.
 
-They return at once; other processes do the work.
+The operations return before other processes have executed the work.
 """
 from blockattach.platform import context
 from blockattach.platform import failpoints
@@ -23,22 +23,22 @@ class PlacementControl:
     """Extend, migrate and retype operations for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts, down_after: float) -> None:
-        """Create the control object.
-
-        :param down_after: see `blockattach.storage.db.services.pools.get`
+        """
+        :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._parts = parts
         self._down_after = down_after
 
     def extend(self, caller: context.RequestContext, volume: records.Volume, new_size: int,
                in_use: bool) -> None:
-        """Store the intent to extend a volume, and ask the scheduler for capacity.
+        """Start the extension of a volume, and ask the scheduler to claim the capacity.
 
-        :param new_size: size in GiB
-        :param in_use: True if the volume is expected to be in use, else it must be available
+        :param new_size: new size in GiB
+        :param in_use: True if the status of the volume must be ``in-use``, False if it must be
+            ``available``
         :raises InvalidInput: the new size is not larger than the size of the volume
-        :raises InvalidVolume: the status of the volume does not allow it, or the volume is in use
-            and its hosts would not see the new size
+        :raises InvalidVolume: the status of the volume does not allow an extension, or the backend
+            cannot extend attached volumes
         """
         with self._parts.telemetry.verb('volumes.extend'):
             if in_use:
@@ -52,12 +52,14 @@ class PlacementControl:
 
     def migrate(self, caller: context.RequestContext, volume: records.Volume, named: str,
                 lock: bool) -> None:
-        """Store the intent to migrate a volume to another backend, and ask the scheduler.
+        """Start the migration of a volume, and ask the scheduler to claim capacity for it.
 
-        :param named: ``host@backend``, ``cluster@backend``, or a pool
-        :param lock: True to show the volume in status maintenance meanwhile
-        :raises InvalidInput: no available backend or pool has this name, or it is on another host
-        :raises InvalidVolume: the status or the pool of the volume does not allow it
+        :param named: destination: ``host@backend`` or ``cluster@backend``, optionally followed by
+            ``#pool``
+        :param lock: True to set the volume to status ``maintenance`` during the migration
+        :raises InvalidInput: no available backend or pool has this name, or the destination is on
+            another host than the volume
+        :raises InvalidVolume: the status or the pool of the volume does not allow the migration
         """
         with self._parts.telemetry.verb('volumes.migrate'):
             destination = self._destination(named)
@@ -75,11 +77,12 @@ class PlacementControl:
 
     def retype(self, caller: context.RequestContext, volume: records.Volume,
                retyping: moving.Retyping) -> None:
-        """Store the intent to change the type of a volume, and ask the scheduler.
+        """Start the retype of a volume, and ask the scheduler to place the volume.
 
-        :raises InvalidVolume: the status or the attachments of the volume do not allow it
-        :raises VolumeTypeNotFound, VolumeTypeChanged: the type was deleted or changed since the
-            check
+        :param retyping: new type, and whether the volume may be migrated
+        :raises InvalidVolume: the status or the attachments of the volume do not allow the retype
+        :raises VolumeTypeNotFound, VolumeTypeChanged: the new type was deleted or changed since
+            the request was authorized
         :raises QuotaExceeded: the project has reached a quota of the new type
         """
         with self._parts.telemetry.verb('volumes.retype'):
@@ -90,7 +93,7 @@ class PlacementControl:
             handoff.place_stored(self._parts, caller, volume.id)
 
     def _check_online(self, volume: records.Volume) -> None:
-        """Check whether the hosts of a volume in use would see the new size.
+        """Check that the backend of a volume can extend attached volumes.
 
         :raises InvalidVolume: the backend cannot extend attached volumes
         """
@@ -105,9 +108,10 @@ class PlacementControl:
                        f'volumes. Detach the volume first.')
 
     def _destination(self, named: str) -> str:
-        """Return the destination in the form in which its pools are named.
+        """Return the name of a destination, in which the name of a cluster replaces a host.
 
-        :raises InvalidInput: no service that is up and enabled has this backend or pool
+        :param named: destination that the request names
+        :raises InvalidInput: the destination does not exist, or no service of it is up and enabled
         """
         backend, _, pool = named.partition('#')
         for service in services.list_all(self._parts.database, self._down_after,

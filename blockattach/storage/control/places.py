@@ -10,9 +10,10 @@ from blockattach.storage.domain import pools
 
 
 class Place(NamedTuple):
-    """Name of a backend in a request: ``host@backend`` or ``cluster@backend``.
+    """Backend or pool that a request names.
 
-    A ``#pool`` may follow.
+    :ivar kind: ``Host`` or ``Cluster``
+    :ivar name: ``host@backend`` or ``cluster@backend``, optionally followed by ``#pool``
     """
 
     kind: str
@@ -20,7 +21,7 @@ class Place(NamedTuple):
 
 
 def pool(database: storage_db.Database, place: Place, down_after: float) -> pools.Pool:
-    """Return the named pool, or the first pool of the backend if none is named.
+    """Return the pool that a request names, or the first pool of the backend if it names no pool.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     :raises InvalidInput: the pool does not exist, or its backend is not available
@@ -33,14 +34,16 @@ def pool(database: storage_db.Database, place: Place, down_after: float) -> pool
 
 
 def backend(database: storage_db.Database, place: Place, down_after: float) -> str:
-    """Return the name of a backend whose service is up and enabled.
+    """Return the name of the backend of a place, if one of its services is up and enabled.
 
+    :param down_after: seconds without a heartbeat after which a service counts as down
+    :returns: ``host@backend`` or ``cluster@backend``
     :raises InvalidInput: the backend does not exist, or is not available
     """
     name = place.name.partition('#')[0]
     keeping = services.keeping(database, binaries.VOLUME, name, down_after)
     if not keeping and place.kind == 'Host':
-        # A member of a cluster is found by its own name too, and stands for the cluster.
+        # The name of a member of a cluster also names the backend of the cluster.
         try:
             keeping = [services.get_by_host(database, binaries.VOLUME, name, down_after)]
         except errors.ServiceNotFound:

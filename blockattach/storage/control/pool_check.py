@@ -1,8 +1,8 @@
 """Early check whether any pool can hold a new volume, before the scheduler is called.
 
-The check uses the functions and the stored reports of the scheduler. The scheduler makes the
-decision. The check only informs the user earlier. Reports are read again when they are older than
-the report interval, and before each refusal.
+The check informs the user earlier than the scheduler, which makes the decision. It uses filters of
+the scheduler and the stored reports about pools. The process keeps the reports in memory. It reads
+them again if they are older than the report interval, and before each refusal.
 """
 import logging
 from collections.abc import Mapping
@@ -25,17 +25,19 @@ LOG = logging.getLogger(__name__)
 
 
 class PoolCheck:
-    """Pool check of a process. It is safe to use from several threads."""
+    """Check of the pools for new volumes. All threads of a process share one instance."""
 
     def __init__(self, database: storage_db.Database, filters: Sequence[str],
                  check: api_conf.CapabilityCheck, service: service_conf.ServiceSettings,
                  clock: clock.Clock) -> None:
-        """Create the check.
-
-        :param filters: filter names of the scheduler; names of third-party filters are ignored
+        """
+        :param filters: names of the filters of the scheduler. Names of third-party filters are
+            ignored
+        :param check: configured reaction if no pool is suitable
         """
         self._database = database
-        # Filters of third parties are installed for the scheduler only, which may reject more.
+        # Filters of third parties are only installed for the scheduler, which may thus reject more
+        # pools.
         self._filters: Mapping[str, placement.Filter] = {
             name: placement.FILTERS[name] for name in (*placement.ALWAYS, *filters)
             if name in placement.FILTERS}
@@ -46,16 +48,16 @@ class PoolCheck:
         self._kept: tuple[float, list[pools.Pool]] | None = None
 
     def refusal(self, request: pools.VolumeRequest) -> Mapping[str, str] | None:
-        """Return the reasons why no pool is suitable, by pool name, or None.
+        """Return the reasons why no pool is suitable, by the name of the pool.
 
-        None means that a pool is suitable, or that this is not known yet.
-
+        :returns: None if a pool is suitable, if further backends may still start, or if the check
+            is disabled
         :raises NoPoolForVolume: no pool is suitable, and the configuration rejects such requests
         """
         if self._check == api_conf.CapabilityCheck.OFF:
             return None
-        # Old reports suffice to let a request pass, because the scheduler decides. A refusal needs
-        # the current ones.
+        # Old reports are sufficient to accept a request, because the scheduler decides. A refusal
+        # needs current reports.
         if placement.refusals(request, self._reports(), self._filters) is None:
             return None
         reasons = placement.refusals(request, self._read(), self._filters)
@@ -69,8 +71,11 @@ class PoolCheck:
 
     def record(self, project_id: str, request_id: str | None, volume_id: str,
                reasons: Mapping[str, str]) -> None:
-        """Create the user message of the scheduler before the scheduler is called."""
-        # The message has the same ID as that of the scheduler, which later replaces this one.
+        """Create the user message that no pool is suitable, before the scheduler is called.
+
+        :param reasons: result of `refusal`
+        """
+        # The message has the same ID as the message of the scheduler, which replaces it later.
         messages.no_valid_pool(self._database, project_id, request_id, volume_id, reasons,
                                placement.summarise(reasons))
 
@@ -81,17 +86,18 @@ class PoolCheck:
         return self._read()
 
     def _read(self) -> list[pools.Pool]:
-        # The time before the query, so that reports never count as newer than they are.
+        # The time is taken before the query, so that reports never count as newer than they are.
         now = self._clock.monotonic()
         found = stored_pools.list_all(self._database, self._service.service_down_time)
-        # Assigned at once, because other threads read this without a lock.
+        # One assignment of both values, because other threads read the attribute without a lock.
         self._kept = now, found
         return found
 
     def _all_up(self) -> bool:
-        """Return True if no further pool can appear, so that a refusal is reliable.
+        """Return True if no further pools are expected, so that a refusal is reliable.
 
-        Like the scheduler, the check waits for services that are still starting.
+        As in the scheduler, further pools are expected until every enabled backend is up, or until
+        ``service_down_time`` has passed since the start of this process.
         """
         down_after = self._service.service_down_time
         if self._clock.monotonic() - self._began > down_after:

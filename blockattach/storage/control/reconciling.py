@@ -1,4 +1,4 @@
-"""Reconciliation of backends on request."""
+"""Reconcile operation, which compares the target of a backend with the database on request."""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +16,7 @@ class ReconcileControl:
 
     def __init__(self, database: storage_db.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
-        """Create the control object.
-
+        """
         :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._database = database
@@ -26,21 +25,21 @@ class ReconcileControl:
 
     def reconcile(self, caller: context.RequestContext, host: str,
                   dry_run: bool) -> Sequence[Mapping[str, Any]]:
-        """Reconcile a backend, and return the differences between database and target.
-
-        The differences have the form of `VolumeInterface.reconcile`.
+        """Reconcile a backend, and return the differences between its target and the database.
 
         :param host: ``host@backend``, or ``cluster@backend`` of a cluster
         :param dry_run: True to report the differences without repairing them
-        :raises ServiceNotFound: the backend does not exist
-        :raises ServiceSilent: the services of the backend send no heartbeat
+        :returns: differences in the form of `VolumeInterface.reconcile`
+        :raises ServiceNotFound: the backend has no volume service
+        :raises ServiceSilent: no volume service of the backend is up
         :raises BackendError: the target does not respond
-        :raises ServiceUnreachable: no response came in time; the reconciliation may continue
+        :raises ServiceUnreachable: no response was received in time. The reconciliation may still
+            be running
         """
         keeping = services.keeping(self._database, binaries.VOLUME, host, self._down_after)
         if not keeping:
             raise errors.ServiceNotFound(binary=binaries.VOLUME, host=host)
-        # A call to a process that is down would end only at its timeout.
+        # A call to a process that is down would wait until its timeout.
         if not any(one.up for one in keeping):
             raise errors.ServiceSilent(binary=binaries.VOLUME, host=host,
                                        seconds=self._down_after)

@@ -1,4 +1,4 @@
-"""SCSI reservations of hosts, read from the volume service of a backend that reports them."""
+"""Read operation for the SCSI-3 persistent reservations that hosts have on volumes."""
 import logging
 
 from blockattach.platform import context
@@ -17,13 +17,12 @@ _CAPABILITY = 'host_reservations'
 
 
 class ReservationControl:
-    """Reader of host reservations."""
+    """Operation that reads host reservations from the volume service of a backend."""
 
     def __init__(self, database: storage_db.Database, volume_services: volume_rpc.VolumeClients,
                  down_after: float) -> None:
-        """Create the reader.
-
-        :param down_after: seconds without a report after which a pool counts as down
+        """
+        :param down_after: seconds without a heartbeat after which a service counts as down
         """
         self._database = database
         self._volume_services = volume_services
@@ -31,15 +30,16 @@ class ReservationControl:
 
     def held(self, caller: context.RequestContext,
              attachment: records.Attachment) -> connection.HostReservation | None:
-        """Return the reservation that the attachment's host has on the volume.
+        """Return the SCSI reservation that the host of an attachment has on the volume.
 
-        :returns: None if the reservation is not known
+        :returns: None if the backend is down, does not report reservations, or gives no answer
         """
         if attachment.initiator is None:
             return None
         try:
             volume = volume_queries.get(self._database, attachment.volume_id)
-            # A backend that is down or does not report reservations would only delay the answer.
+            # A call to a backend that is down or does not report reservations would only delay the
+            # response to the client.
             if (volume.pool is None or volume.host is None
                     or not self._supports_reservations(volume.pool)):
                 return None

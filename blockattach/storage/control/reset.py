@@ -1,4 +1,8 @@
-"""Reset of volume statuses by an administrator (os-reset_status), without orphaned resources."""
+"""Reset of the statuses of a volume by an administrator (os-reset_status).
+
+A reset to ``detached`` deletes the attachments of the volume with their grants, so that no access
+remains at the target.
+"""
 import dataclasses
 
 from blockattach.platform import context
@@ -15,22 +19,24 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
           volume: records.Volume, requested: reset_rule.Requested) -> None:
     """Reset the statuses of a volume for an authorized caller.
 
-    The rule is `blockattach.storage.domain.reset_rule`.
+    The module `blockattach.storage.domain.reset_rule` decides whether the reset is allowed.
 
+    :param requested: new statuses
     :raises InvalidInput: the new statuses contradict the live attachments, or are not valid
-    :raises VolumeAtWork: the volume is being created or deleted
-    :raises AttachmentInUseByServer: Nova uses an attachment to delete; nothing was changed
+    :raises VolumeAtWork: an operation on the volume is running
+    :raises AttachmentInUseByServer: Nova uses an attachment that would be deleted; nothing was
+        changed
     :raises NovaUnavailable: Nova does not respond, or is not configured; nothing was changed
     :raises BackendError: an attachment could not be deleted
     """
     database = control.backend.database
     _check(volume.id, resets.reset_facts(database, volume.id, requested))
     if requested.attach_status == reset_rule.DETACHED:
-        # Attachments are deleted as usual, including their grants at the target.
+        # The attachments are deleted like by other operations, so their grants are revoked too.
         rows = attachment_queries.of_volume(database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
-        # All attachments are checked before the first one is deleted, so that a refusal changes
-        # nothing.
+        # All attachments are checked before the first one is deleted, so that nothing changes if
+        # the detach rule rejects one of them.
         for row in rows:
             control.rule.check(caller, row, verb)
         for row in rows:
@@ -38,13 +44,13 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
         if rows and requested.status is None:
             resets.clear(database, volume.id, volume.project_id)
     if requested.status is not None or requested.migration_status is not None:
-        # The rule is checked again, because the attachments have changed since.
+        # The rule is checked again, because the attachments may have changed.
         _check(volume.id, resets.reset_status(
             database, volume, dataclasses.replace(requested, attach_status=None)))
 
 
 def _check(volume_id: str, facts: reset_rule.Facts) -> None:
-    """Raise the error of the reset rule, unless the rule allows the reset."""
+    """Raise an error if the reset rule does not allow the reset."""
     outcome = reset_rule.decide(facts).outcome
     if outcome is reset_rule.Outcome.ALLOWED:
         return

@@ -1,6 +1,6 @@
-"""Snapshot operations: create, delete and revert.
+"""Snapshot operations: create, manage, delete and revert.
 
-The operations return at once; the volume service does the work.
+The operations return before the volume service has executed the work.
 """
 import functools
 
@@ -25,10 +25,15 @@ class SnapshotControl:
 
     def create(self, caller: context.RequestContext, draft: snapshots.Draft,
                request: idempotency.Request | None = None) -> domain.Snapshot:
-        """Create a snapshot record, and ask the volume service to create the snapshot.
+        """Create the row of a snapshot, and ask the volume service to execute its work.
 
-        :param request: idempotency key; repeated requests create only one snapshot
-        :raises VolumeNotFound, InvalidVolume: the volume does not allow a snapshot
+        The work creates the snapshot, or manages an existing one if the draft has a reference.
+
+        :param request: identity of a request with an idempotency key, which creates only one
+            snapshot if it is repeated; None without a key
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
+        :raises InvalidVolume: the status of the volume does not allow a snapshot
+        :raises QuotaExceeded: the project has reached a quota
         """
         with self._parts.telemetry.verb('snapshots.create'):
             if request is None:
@@ -49,10 +54,11 @@ class SnapshotControl:
 
     def delete(self, caller: context.RequestContext, snapshot: domain.Snapshot,
                force: bool = False) -> None:
-        """Start to delete a snapshot.
+        """Start the deletion of a snapshot.
 
-        :param force: ignore the status of the snapshot
-        :raises SnapshotNotFound, InvalidSnapshot: the snapshot cannot be deleted
+        :param force: True to delete the snapshot in any status
+        :raises SnapshotNotFound: the snapshot was deleted or transferred in the meantime
+        :raises InvalidSnapshot: the snapshot cannot be deleted now, see `snapshots.start_delete`
         """
         with self._parts.telemetry.verb('snapshots.delete'):
             deleting = snapshots.start_delete(
@@ -65,9 +71,12 @@ class SnapshotControl:
 
     def revert(self, caller: context.RequestContext, volume: records.Volume,
                snapshot_id: str | None) -> None:
-        """Start to revert a volume to its latest snapshot.
+        """Start the revert of a volume to its latest snapshot.
 
-        :raises InvalidInput, NotRevertible: the volume cannot be reverted to this snapshot
+        :param snapshot_id: snapshot that the request names
+        :raises InvalidInput: ``snapshot_id`` is not the latest snapshot of the volume, or their
+            sizes differ
+        :raises NotRevertible: the volume or the snapshot is not available
         """
         with self._parts.telemetry.verb('volumes.revert'):
             reverting = reverts.start(

@@ -1,4 +1,4 @@
-"""Dependencies of the volume operations, which the wiring builds."""
+"""Container of the dependencies that operations on volumes and snapshots share."""
 import dataclasses
 
 from blockattach.platform.telemetry import acts
@@ -12,7 +12,7 @@ from blockattach.storage.rpc import volume as volume_rpc
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeParts:
-    """Dependencies of the volume operations of a process."""
+    """Dependencies of the operations on volumes and snapshots in one process."""
 
     database: storage_db.Database
     scheduler: scheduler_rpc.SchedulerInterface

@@ -1,4 +1,7 @@
-"""Volume operations: create and delete. They return at once; other processes do the work."""
+"""Operations that create and delete volumes, and evaluations of pools.
+
+Create and delete operations return before the volume is created or deleted by other processes.
+"""
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +25,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class VolumeControl:
-    """Volume operations for an authorized caller."""
+    """Operations that create and delete volumes for an authorized caller."""
 
     def __init__(self, parts: volume_parts.VolumeParts) -> None:
         self._parts = parts
@@ -33,18 +36,22 @@ class VolumeControl:
                hints: Mapping[str, Any] | None = None,
                source: sources.Source | None = None,
                progress: Mapping[str, Any] | None = None) -> records.Volume:
-        """Create a volume record, and ask the scheduler to place the volume.
+        """Create the row of a volume, and ask the scheduler to place the volume.
 
-        :param request: idempotency key; repeated requests create only one volume
-        :param hints: scheduler hints of the client, of which the configured filters use some
-        :param source: checked source of the volume; None creates an empty volume
-        :param progress: data that the creation stores from the beginning
+        :param kind: volume type, as the request was authorized for it
+        :param availability_zone: None for the configured default zone
+        :param request: identity of a request with an idempotency key, which creates only one
+            volume if it is repeated; None without a key
+        :param hints: scheduler hints of the client
+        :param source: source of the data, as the request was authorized for it; None for an empty
+            volume
+        :param progress: initial ``progress`` of the work item that creates the volume
         :raises InvalidInput: the request context has no project
         :raises NoPoolForVolume: no pool is suitable, and the configuration rejects such requests
         :raises VolumeTypeNotFound, VolumeTypeChanged: the type was deleted or changed since the
-            check
+            request was authorized
         :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot: the source was
-            deleted or changed since the check
+            deleted or changed since the request was authorized
         :raises QuotaExceeded: the project has reached a quota
         """
         if not caller.project_id:
@@ -65,7 +72,7 @@ class VolumeControl:
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 within: repeats.Within | None = None) -> records.Volume:
-        # Before the volume is stored, because the check may reject the request.
+        # The check comes before the volume is stored, because it may reject the request.
         refusal = self._parts.check.refusal(pools.request_for(
             draft.kind, draft.size_gb, draft.availability_zone,
             None if draft.source is None else draft.source.host))
@@ -73,7 +80,7 @@ class VolumeControl:
         made = volumes.create(self._parts.database, draft, self._parts.settings.schedule_seconds,
                               within)
         if refusal is not None:
-            # The message precedes the notifications of the scheduler.
+            # The user message is created before the scheduler is called, see `PoolCheck.record`.
             self._parts.check.record(made.project_id, caller.request_id, made.id, refusal)
         failpoints.point('control.volumes.after_create')
         handoff.place(self._parts, caller, made.id,
@@ -82,11 +89,11 @@ class VolumeControl:
 
     def judge_pools(self, caller: context.RequestContext, kind: records.VolumeType, size_gb: int,
                     availability_zone: str) -> Sequence[Mapping[str, Any]]:
-        """Return the verdict of a scheduler on each pool for a new volume.
+        """Evaluate all pools for a new volume without creating the volume.
 
-        The verdicts have the form of `SchedulerInterface.judge_pools`. Nothing is created.
-
+        :param kind: volume type
         :param size_gb: size in GiB
+        :returns: verdicts on the pools in the form of `SchedulerInterface.judge_pools`
         :raises VolumeTypeNotFound: the type is deleted
         :raises ServiceUnreachable: no scheduler responds
         """
@@ -95,20 +102,26 @@ class VolumeControl:
                 pools.request_for(kind, size_gb, availability_zone)), kind.id)
 
     def made_before(self, request: idempotency.Request | None) -> records.Volume | None:
-        """Return the volume that an earlier copy of the request created, or None.
+        """Return the volume that an earlier request with the same idempotency key has created.
 
+        :param request: identity of the request; None without an idempotency key
+        :returns: None if there is no key, or if no volume was created
         :raises VolumeNotFound: the volume is deleted
-        :raises IdempotencyKeyReused: the key was used with another body
+        :raises IdempotencyKeyReused: the key was used with another request body
         """
         return None if request is None else self._parts.repeats.find_volume(request)
 
     def delete(self, caller: context.RequestContext, volume: records.Volume,
                force: bool = False, cascade: bool = False) -> None:
-        """Start to delete a volume.
+        """Start the deletion of a volume.
 
-        :param force: ignore the volume's own status; live attachments still prevent the deletion
-        :param cascade: also delete its snapshots; those of other projects only for administrators
-        :raises InvalidVolume: the status, the attachments or the snapshots do not allow it
+        :param force: True to ignore the own status of the volume. Live attachments prevent the
+            deletion nevertheless
+        :param cascade: True to delete the snapshots of the volume too. Only an administrator can
+            delete snapshots of other projects
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
+        :raises InvalidVolume: the status, the attachments or the snapshots of the volume do not
+            allow the deletion, or the backend is frozen
         """
         with self._parts.telemetry.verb('volumes.delete'):
             deleting = volumes.start_delete(

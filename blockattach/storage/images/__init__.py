@@ -1,1 +1,1 @@
-"""Images: the client of Glance, and the inspection, conversion and copy of image data."""
+"""Images in Glance: the client, and the inspection, conversion and copying of image data."""

@@ -1,8 +1,8 @@
-"""Client of the Image API v2 of Glance.
+"""Clients for version 2 of the Image API of Glance.
 
 Images that a user names are looked up with the token of the user. Image data is downloaded and
-uploaded with the account of ``[glance]``, which only volume services have. Without an account,
-only a Glance without Keystone can be used.
+uploaded with the account in ``[glance]``, which only volume services have. Without such an
+account, only a Glance that does not use Keystone can be used.
 """
 import logging
 from collections.abc import Callable
@@ -55,32 +55,33 @@ class _Client:
 
 
 class UserImages(_Client):
-    """Client for the images of a caller, which sends the token of the caller."""
+    """Client that sends the token of the caller, and sees the images visible to the caller."""
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None,
                  service: plugin.BaseAuthPlugin | None = None) -> None:
         """Create the client without opening a connection.
 
-        :param service: account of the service token, which is sent with the token of the caller
+        :param outgoing: `requests` session that sends the requests; None to create one
+        :param service: account of the service token, which is sent with the token of the caller;
+            None to send no service token
         """
         super().__init__(settings, outgoing)
         self._service = service
 
     def show(self, caller: context.RequestContext, image_id: str) -> images.Image:
-        """Return an image.
+        """Get an image by its id.
 
         :raises ImageNotFound: if the image does not exist or is not visible to the caller
-        :raises GlanceUnavailable: if Glance did not answer the question
+        :raises GlanceUnavailable: if Glance gave no usable response
         """
         return self._found(self._ask(caller, 'GET', _path(image_id)), image_id)
 
     def named(self, caller: context.RequestContext, name: str) -> list[images.Image]:
-        """Return at most two images with a name.
+        """Get images by their name.
 
-        Two images suffice to show that the name is ambiguous.
-
-        :raises GlanceUnavailable: if Glance did not answer the question
+        :returns: at most two images, because two suffice to show that the name is ambiguous
+        :raises GlanceUnavailable: if Glance gave no usable response
         """
         query = parse.urlencode({'name': f'in:"{name}"' if ',' in name else name, 'limit': 2})
         reply = self._ask(caller, 'GET', f'/v2/images?{query}')
@@ -92,9 +93,9 @@ class UserImages(_Client):
 
     def create(self, caller: context.RequestContext, image_id: str,
                facts: Mapping[str, Any]) -> images.Image:
-        """Create an image without data that the caller owns.
+        """Create an image that is owned by the caller and has no data.
 
-        :param facts: fields and properties of the image by the keys of Glance
+        :param facts: other fields and properties of the image, by the keys of the Image API
         :raises ImageRefused: if Glance rejects the image
         :raises GlanceUnavailable: if the image may or may not have been created
         """
@@ -108,9 +109,7 @@ class UserImages(_Client):
         return image
 
     def delete(self, caller: context.RequestContext, image_id: str) -> None:
-        """Delete an image of the caller.
-
-        Succeeds if the image does not exist.
+        """Delete an image of the caller. Nothing happens if the image does not exist.
 
         :raises GlanceUnavailable: if the image may or may not have been deleted
         """
@@ -133,18 +132,16 @@ class UserImages(_Client):
 
 
 class ServiceImages(_Client):
-    """Client for images and their data, which uses the account of the service.
-
-    The account sees all images.
+    """Client that uses the account in ``[glance]``, which sees all images and their data.
     """
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None) -> None:
         """Create the client without opening a connection.
 
-        :param settings: settings with the address of Glance and the account
+        :param settings: settings with an account or the address of Glance
             (`GlanceSettings.configured`)
-        :param outgoing: see `identity.open_session`
+        :param outgoing: `requests` session that sends the requests; None to create one
         """
         super().__init__(settings, outgoing)
         self._glance = adapter.Adapter(
@@ -154,10 +151,10 @@ class ServiceImages(_Client):
             raise_exc=False)
 
     def show(self, image_id: str) -> images.Image:
-        """Return an image.
+        """Get an image by its id.
 
         :raises ImageNotFound: if the image does not exist
-        :raises GlanceUnavailable: if Glance did not answer the question
+        :raises GlanceUnavailable: if Glance gave no usable response
         """
         return self._found(self._ask('GET', _path(image_id)), image_id)
 
@@ -180,37 +177,36 @@ class ServiceImages(_Client):
                 raise _unreachable(exc) from exc
 
     def upload(self, image_id: str, pieces: Iterable[bytes]) -> None:
-        """Upload the data of an image.
+        """Upload the data of an existing image.
 
+        :param pieces: data in pieces of any size
         :raises ImageNotFound: if the image does not exist
         :raises ImageRefused: if Glance rejects the data
-        :raises GlanceUnavailable: if Glance may or may not have the data
+        :raises GlanceUnavailable: if Glance may or may not have stored the data
         """
-        # The pieces can be read only once. An automatic retry of the request would send the
-        # remaining pieces as the whole image.
+        # The pieces can be read only once. A retry of the request would send the remaining pieces
+        # as the whole image.
         reply = self._ask('PUT', f'{_path(image_id)}/file', data=_chunks(pieces),
                           connect_retries=0,
                           allow_reauth=False,
                           headers={'Content-Type': 'application/octet-stream'})
         if reply.status_code == 404:
             raise errors.ImageNotFound(image_id=image_id)
-        # A rejected token says nothing about the image.
+        # If the token is rejected, the request can succeed later with a new token.
         if 400 <= reply.status_code < 500 and reply.status_code != 401:
             raise errors.ImageRefused(reason=_reason_of(reply))
         if reply.status_code != 204:
             raise _unclear(reply)
 
     def delete(self, image_id: str) -> None:
-        """Delete an image, even if it is protected.
-
-        Succeeds if the image does not exist.
+        """Delete an image, even if it is protected. Nothing happens if it does not exist.
 
         :raises ImageRefused: if Glance rejects the deletion
         :raises GlanceUnavailable: if the image may or may not have been deleted
         """
         reply = self._ask('DELETE', _path(image_id))
         if reply.status_code == 403:
-            # The image may be protected, because a user can request that for an upload.
+            # The image may be protected, because a user can request this for an uploaded volume.
             self._ask('PATCH', _path(image_id), headers={'Content-Type': _PATCH},
                       data='[{"op": "replace", "path": "/protected", "value": false}]')
             reply = self._ask('DELETE', _path(image_id))
@@ -230,7 +226,7 @@ class ServiceImages(_Client):
 
 
 def _without_version(address: str) -> str:
-    # The endpoint in a catalog may end with the version.
+    # The endpoint in the service catalog may end with the API version.
     return address.rstrip('/').removesuffix('/v2')
 
 
@@ -264,10 +260,10 @@ def _path(image_id: str) -> str:
 
 
 def _image(body: Mapping[str, Any]) -> images.Image:
-    """Return the image of a response of Glance.
+    """Build an image from the body of a response of Glance.
 
-    Keys that Glance does not define are properties. Texts are cleaned, because users write them
-    and a volume that is created from the image stores them.
+    Keys that the Image API does not define are properties. Texts are cleaned, because they come
+    from users and are stored with volumes that are created from the image.
     """
     known: dict[str, Any] = {
         key: images.cleaned(body[key]) if isinstance(body[key], str) else body[key]
@@ -278,6 +274,6 @@ def _image(body: Mapping[str, Any]) -> images.Image:
 
 
 def _reason_of(reply: requests.Response) -> str:
-    """Return the reason of a rejection by Glance, or its status if Glance gives no reason."""
+    """Return the message of an error response of Glance, or its status without a message."""
     message = identity.body_of(reply).get('message')
     return message if isinstance(message, str) and message else f'status {reply.status_code}'

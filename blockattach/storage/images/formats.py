@@ -2,12 +2,12 @@
 
 The data of an image may have another format than its ``disk_format`` declares. Some formats can
 refer to other files of the host, which qemu-img would read (CVE-2024-32498, CVE-2022-47951,
-CVE-2015-5162). The inspection rejects such images. Before the inspection, only
-`oslo_utils.imageutils.format_inspector` reads an image.
+CVE-2015-5162). The inspection rejects such images. It reads an image only with
+`oslo_utils.imageutils.format_inspector`.
 
-qemu-img runs without privileges and with limits. It is started in a folder with the source and
-target file, under names that the service chooses. The formats of both files are given explicitly.
-If the service runs as root, qemu-img runs as another user. qemu-img can never gain privileges.
+qemu-img runs with limits and cannot gain privileges. If the service runs as root, qemu-img runs as
+another user. Its working directory contains the source file and the target file, whose names the
+service has chosen. The formats of both files are given explicitly.
 """
 import dataclasses
 import errno
@@ -27,31 +27,32 @@ from blockattach.storage.conf import images as images_conf
 from blockattach.storage.domain import images
 
 _PIECE = 64 * units.KIB
-# Formats that the data of a plain disk may appear to have. A plain disk is written as it is, and
-# no program interprets its data.
+# Formats that the inspector may detect in the data of a plain disk. Such data is written to a
+# volume unchanged, and no program interprets it.
 _PLAIN = frozenset(('raw', 'gpt', 'iso', 'luks'))
 _RAW = {'raw': _PLAIN, 'ami': _PLAIN, 'iso': frozenset(('iso', 'gpt'))}
-"""Declared formats that are written without conversion, and the formats their data may appear to
-have."""
+"""Declared formats that need no conversion, and the formats that may be detected in their data."""
 _DIGESTS = frozenset(('md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'blake2b', 'blake2s',
                       'sha3_224', 'sha3_256', 'sha3_384', 'sha3_512'))
 _NAMES = {'vhd': 'vpc', 'ploop': 'parallels'}
-"""Names that qemu-img gives to formats, where these differ from those of Glance."""
+"""Names of formats in qemu-img by their names in Glance, if the names differ."""
 # processutils sets the limits with ``python -m`` in the folder of the image. PYTHONSAFEPATH keeps
-# Python from importing modules from there.
+# Python from importing modules from this folder.
 _ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C', 'PYTHONSAFEPATH': '1'}
 _LONGEST_REASON = 500
 _FULL = {errno.ENOSPC: 'No space left on device', errno.EDQUOT: 'Disk quota exceeded'}
-"""Messages of the C library under ``LC_ALL=C``. EFBIG is missing, because it results from the
-size limit of the conversion and not from a full disk."""
+"""Messages of the C library for a full disk, with ``LC_ALL=C``.
+
+EFBIG is not included, because the size limit of the conversion causes it, not a full disk.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """Result of the inspection of an image that may be used.
+    """Result of the inspection of an accepted image.
 
-    :ivar converted: True if the image must be converted
-    :ivar virtual_size: size of the disk in bytes
+    :ivar converted: True if the image must be converted to raw data
+    :ivar virtual_size: size of the raw data in bytes
     """
 
     converted: bool
@@ -60,21 +61,23 @@ class Seen:
 
 def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: Sequence[str],
             ) -> Seen:
-    """Inspect the file of an image.
+    """Inspect the file of a downloaded image.
 
+    :param path: path of the file
     :param allowed: permitted values of ``disk_format``
-    :param vmdk_types: permitted values of ``createType`` of VMDK
-    :raises ImageUnacceptable: if the image must not be opened
+    :param vmdk_types: permitted values of ``createType`` in VMDK images
+    :raises ImageUnacceptable: if the image is not permitted, not safe, or has another format than
+        declared
     """
     declared = image.disk_format or ''
-    # An image in format ami is a plain disk, like a raw one.
+    # An image with the format ``ami`` is a plain disk, like a raw image.
     if declared not in allowed and not (declared == 'ami' and 'raw' in allowed):
         raise _refused(image, f'disk format {declared or "none"} is not allowed')
     if image.container_format not in images.CONTAINERS:
         raise _refused(image, f'container format {image.container_format} is not supported')
     formats = _formats(path)
     names = {str(inspector) for inspector in formats}
-    # Data with two formats may be safe in one of them and refer to a file in the other.
+    # Data that matches two formats may be safe in one of them and refer to a file in the other.
     if (not names <= _RAW.get(declared, {declared})
             or (declared not in _RAW and len(formats) != 1)):
         raise _refused(image, f'the disk format is declared as {declared}, but the content is '
@@ -96,7 +99,7 @@ def inspect(path: str, image: images.Image, allowed: Sequence[str], vmdk_types: 
 
 
 class Digest:
-    """Hash and size of the data of an image, computed while the data is received."""
+    """Verification of the hash and size of an image whose data is received in pieces."""
 
     def __init__(self, image: images.Image) -> None:
         """Read the expected hash and size of an image.
@@ -115,9 +118,9 @@ class Digest:
         self._size = 0
 
     def add(self, piece: bytes) -> int:
-        """Add a received piece of the data, and return the total size so far in bytes.
+        """Add a received piece of the data, and return the number of bytes received so far.
 
-        :raises ImageUnacceptable: if more data was received than the image has
+        :raises ImageUnacceptable: if the received data is larger than the size of the image
         """
         self._hash.update(piece)
         self._size += len(piece)
@@ -126,7 +129,7 @@ class Digest:
         return self._size
 
     def check(self) -> None:
-        """Check that the received data is complete and is that of the image.
+        """Check that the received data is complete and has the expected hash.
 
         :raises GlanceUnavailable: if data is missing
         :raises ImageUnacceptable: if the hash or checksum does not match
@@ -139,12 +142,12 @@ class Digest:
 
 
 def _formats(path: str) -> list[format_inspector.FileInspector]:
-    """Return the formats that the data may have, and ``raw`` only if it has no other."""
+    """Return the formats that the data of a file matches, or ``raw`` if it matches no other."""
     with open(path, 'rb') as file:
         seen = format_inspector.InspectWrapper(file)
         while seen.formats is None and seen.read(_PIECE):
             pass
-        # Only at the end of the data is it clear that a format that needs more does not match.
+        # At the end of the data, formats that would need more data are known not to match.
         seen.close()
         return seen.formats or []
 
@@ -167,6 +170,8 @@ class Converter:
     def hand_over(self, folder: str) -> None:
         """Make the account of qemu-img the owner of a folder and of the files in it.
 
+        Nothing happens if this process does not run as root.
+
         :raises ConfigurationError: if the account does not exist
         """
         if (account := self._account()) is not None:
@@ -177,10 +182,11 @@ class Converter:
                 target_format: str, most_bytes: int) -> None:
         """Convert the file ``source`` to the new file ``target`` in the same folder.
 
-        :param source_format: format of the source in the words of Glance, like ``target_format``
-        :param most_bytes: maximum size of the new file in bytes
+        :param source_format: format of ``source``, as named by Glance
+        :param target_format: format of ``target``, as named by Glance
+        :param most_bytes: maximum size of ``target`` in bytes
         :raises ConversionFailed: if the conversion fails or exceeds a limit
-        :raises OSError: if there is no space for the new file
+        :raises OSError: if there is not enough space for ``target``
         :raises ConfigurationError: if qemu-img or its account does not exist
         """
         self.hand_over(folder)
@@ -226,8 +232,10 @@ class Converter:
         return [*words, '--']
 
     def _account(self) -> pwd.struct_passwd | None:
-        """Return the account of qemu-img, or None for that of the service if this is not root.
+        """Return the account that must run qemu-img.
 
+        :returns: None if this process does not run as root. qemu-img then runs with the same
+            account
         :raises ConfigurationError: if the account does not exist
         """
         if os.geteuid() != 0:

@@ -1,8 +1,8 @@
 """Download of images to disks of volumes, upload of disks as images, and image signatures.
 
-An image is first downloaded to a folder of its own. There it is inspected before any program opens
-it, and only an accepted image is written to a disk. The folder is deleted at the end. Signatures
-are image properties ``img_signature...``, as Glance documents them.
+An image is first downloaded to a folder of its own. It is inspected there before any program opens
+it. Only an image that passes the inspection is written to a disk. The folder is deleted at the
+end. A signature consists of the image properties ``img_signature...``, as documented by Glance.
 """
 import base64
 import binascii
@@ -41,16 +41,16 @@ LOG = oslo_log.getLogger(__name__)
 Open = Callable[[], disks.Disk]
 """Function that opens the disk of a volume. The caller closes the disk."""
 Note = Callable[[int], None]
-"""Callback with the progress in percent. An exception that it raises ends the download or upload.
-"""
+"""Callback with the progress in percent. An exception from it ends the download or upload."""
 _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
 _KEPT = '.kept'
 _MORE = 16 * units.MIB
-"""Space in bytes for the metadata of an image format."""
+"""Space in bytes that the metadata of an image format may need in addition to the data."""
 Copied = Callable[[int], None]
 """Callback with the number of bytes of a disk that were just read or written.
 
-The callback waits to keep the rate limit of the backend. An exception from it ends the copy.
+The callback may wait, so that the copy does not exceed the rate limit of the backend. An exception
+from the callback ends the copy.
 """
 _METHODS: dict[str, Callable[[], hashes.HashAlgorithm]] = {
     'SHA-224': hashes.SHA224, 'SHA-256': hashes.SHA256, 'SHA-384': hashes.SHA384,
@@ -61,10 +61,10 @@ _PARTS = tuple(f'{images.SIGNATURE}{part}' for part in (
 
 
 class Kept(NamedTuple):
-    """Raw form of an image that is kept for the cache, in a folder of its own.
+    """Folder with the raw data of an image, which is kept to fill a volume of the image cache.
 
     :ivar path: path of the folder
-    :ivar size_gb: size of the disk in GiB, rounded up
+    :ivar size_gb: size of the raw data in GiB, rounded up
     """
 
     path: str
@@ -76,10 +76,10 @@ class Kept(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImageMover:
-    """Service that fills disks from images and uploads disks as images.
+    """Copier of images to disks and of disks to images.
 
     :ivar folder: folder in which each download or upload has a folder of its own
-    :ivar certificate: function that returns the certificate (DER) with an id
+    :ivar certificate: function that returns a certificate in DER, given its id
     """
 
     glance: client.ServiceImages
@@ -90,6 +90,7 @@ class ImageMover:
     def clear(self, disk: Open, size_gb: int, copied: Copied) -> None:
         """Make a disk read as zeros.
 
+        :param size_gb: size of the disk in GiB
         :raises OSError: if the disk cannot be written
         """
         with contextlib.closing(disk()) as opened:
@@ -99,10 +100,10 @@ class ImageMover:
              copied: Copied, keep: bool = False) -> Kept | None:
         """Write an image to a disk that reads as zeros. The call may be repeated.
 
-        :param name: name of the folder of the download
-        :param copied: see `Copied`
-        :param keep: True to keep the raw form of the image for `fill_kept`
-        :returns: kept raw form of the image; None if it was not to be kept, or that failed
+        :param name: name of the folder for the download
+        :param size_gb: size of the disk in GiB
+        :param keep: True to keep the raw data of the image for `fill_kept`
+        :returns: kept raw data; None if ``keep`` is False, or if the data could not be kept
         :raises ImageNotFound: if the image does not exist any more
         :raises ImageUnacceptable, ConversionFailed: if the image cannot be used; nothing was
             written
@@ -133,16 +134,17 @@ class ImageMover:
                                       math.ceil(seen.virtual_size / units.GIB)))
 
     def fill_kept(self, path: str, make: Callable[[], Open], note: Note, copied: Copied) -> bool:
-        """Write the raw form of an image that `fill` has kept to another disk, and delete it.
+        """Write raw data that `fill` has kept to a new disk, and delete the folder of the data.
 
-        :param path: folder of the raw form
+        :param path: folder of the raw data
         :param make: function that creates a disk that reads as zeros
-        :returns: False if the raw form does not exist any more
-        :raises OSError: if the raw form cannot be read or the disk fails
+        :returns: False if the raw data do not exist any more. The disk is created nevertheless
+        :raises OSError: if the raw data cannot be read or the disk fails
         """
         source = os.path.join(path, _DISK)
         try:
-            # Also if the raw form is gone. The caller then downloads the image to this disk.
+            # The disk is also created if the raw data are gone, because the caller then downloads
+            # the image to this disk.
             disk = make()
             if not os.path.exists(source):
                 return False
@@ -156,16 +158,17 @@ class ImageMover:
 
     def upload(self, name: str, image: images.Image, disk: Open, size_gb: int, note: Note,
                copied: Copied, sized: Callable[[int], None]) -> None:
-        """Upload a disk as the data of an image.
+        """Upload the content of a disk as the data of an existing image.
 
-        :param name: name of the folder of the upload
-        :param sized: called before the upload with the size of the image in bytes
+        :param name: name of the folder for the conversion
+        :param size_gb: size of the disk in GiB
+        :param sized: called before the upload with the size of the image data in bytes
         :raises ImageNotFound: if the image does not exist
         :raises ImageRefused: if Glance rejects the data
         :raises ConversionFailed: if the disk cannot be converted to the format of the image
-        :raises GlanceUnavailable: if Glance may or may not have the data
-        :raises BackendError: if reading the disk fails during the upload to Glance
-        :raises OSError: if the disk or the folder fails
+        :raises GlanceUnavailable: if Glance may or may not have stored the data
+        :raises BackendError: if reading the disk or the converted file fails during the upload
+        :raises OSError: if the disk or the folder fails before the upload
         """
         size = units.gib_to_bytes(size_gb)
         if image.disk_format == images.RAW:
@@ -186,8 +189,8 @@ class ImageMover:
             length = os.path.getsize(made)
             sized(length)
             with contextlib.closing(disks.Device(made, length)) as file:
-                # The file is not on the backend and does not use its rate. The callback is called
-                # with 0, because it may end the copy.
+                # The file is not on the backend, so reading it does not count for the rate limit.
+                # The callback is called with 0, because it may end the copy.
                 self._send(image, length, read(file, length, lambda _: copied(0)), note,
                            50)
 
@@ -195,7 +198,7 @@ class ImageMover:
               begin: int) -> None:
         def noted() -> Iterator[bytes]:
             done = 0
-            # The Glance client would report an OSError as a failure of the network.
+            # The Glance client would report an OSError as a network failure.
             with disks.translated(size / units.GIB):
                 for piece in pieces:
                     yield piece
@@ -206,7 +209,11 @@ class ImageMover:
 
     def _fetch(self, image: images.Image, path: str, copied: Copied,
                note: Note) -> None:
-        """Download an image to a file, and verify its hash and, if configured, its signature."""
+        """Download an image to a file, and verify its hash.
+
+        If the verification of signatures is enabled, the signature of a signed image is verified
+        too.
+        """
         digest, signature = formats.Digest(image), None
         if self.settings.verify_signatures == 'enabled' and image.signature:
             signature = Signature(image, self.certificate)
@@ -234,12 +241,15 @@ class ImageMover:
 
     @contextlib.contextmanager
     def _own(self, name: str, image: images.Image) -> Iterator[str]:
-        """Create an empty folder that only this account can read, and delete it at the end."""
+        """Create an empty folder that only this account can read, and delete it at the end.
+
+        :param image: image to name in the error if there is no space left
+        """
         path = os.path.join(self.folder, name)
-        # An earlier attempt may have been killed.
+        # An earlier attempt may have been killed before it deleted the folder.
         shutil.rmtree(path, ignore_errors=True)
         with _room(image):
-            # The account of qemu-img must reach its own folder in this one, but not list it.
+            # The account of qemu-img must reach its folder below this one, but not list this one.
             os.makedirs(self.folder, mode=0o711, exist_ok=True)
             os.mkdir(path, mode=0o700)
         try:
@@ -249,13 +259,15 @@ class ImageMover:
 
 
 def _keep(source: str, kept: Kept) -> Kept | None:
-    """Keep the raw form of an image for the cache, or return None if that fails.
+    """Move the raw data of an image to a folder that is kept, and return the folder.
 
-    A failure is not an error, because the volume already has its data.
+    :param source: path of the file with the raw data
+    :returns: None if the data cannot be moved. No error is raised, because the volume already has
+        its data
     """
     try:
         kept.drop()
-        # The work folder may belong to the account that converts images.
+        # A new folder, because the folder of the download may belong to the account of qemu-img.
         os.mkdir(kept.path, mode=0o700)
         os.replace(source, os.path.join(kept.path, _DISK))
     except OSError as exc:
@@ -279,17 +291,17 @@ def _room(image: images.Image) -> Iterator[None]:
 
 
 def _share(done: int, whole: int, begin: int, end: int) -> int:
-    """Return the progress in percent during a step that covers ``begin`` to ``end`` percent.
+    """Return the overall progress in percent during a step from ``begin`` to ``end`` percent.
 
-    :param done: completed part of the step
-    :param whole: length of the step in the same unit
+    :param done: number of processed bytes of the step
+    :param whole: total number of bytes of the step; 0 if unknown
     """
-    # The length is 0 for an image without a declared size.
+    # The total number is 0 for an image without a declared size.
     return begin + (end - begin) * min(done, whole) // max(whole, 1)
 
 
 def read(disk: disks.Disk, size: int, copied: Copied) -> Iterator[bytes]:
-    """Yield the first ``size`` bytes of a disk in pieces, with zeros for its holes.
+    """Yield the first ``size`` bytes of a disk in pieces, including zeros for holes.
 
     :raises OSError: if the disk cannot be read
     """
@@ -303,10 +315,10 @@ def read(disk: disks.Disk, size: int, copied: Copied) -> Iterator[bytes]:
 
 
 def write(source: str, disk: disks.Disk, copied: Copied, note: Callable[[int], None]) -> None:
-    """Write a file to a disk that reads as zeros and is at least as large.
+    """Write a file to a disk that reads as zeros and is at least as large as the file.
 
     :param source: path of the file
-    :param note: called now and then with the number of copied bytes
+    :param note: called after each piece with the number of bytes up to its end
     :raises OSError: if the file cannot be read or the disk cannot be written
     """
     with contextlib.closing(disks.Device(source, os.path.getsize(source))) as file:
@@ -320,10 +332,11 @@ def write(source: str, disk: disks.Disk, copied: Copied, note: Callable[[int], N
 
 def save(disk: disks.Disk, size: int, target: str, copied: Copied,
          note: Callable[[int], None]) -> None:
-    """Write a disk to a new file, which has holes where the disk is empty.
+    """Write a disk to a new file. The file has holes where the disk contains only zeros.
 
+    :param size: size of the disk in bytes
     :param target: path of the file
-    :param note: called now and then with the number of copied bytes
+    :param note: called after each piece with the number of bytes up to its end
     :raises OSError: if the disk cannot be read or the file cannot be written
     """
     with open(target, 'xb') as new_file:
@@ -337,11 +350,11 @@ def save(disk: disks.Disk, size: int, target: str, copied: Copied,
 
 
 def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
-    """Make a disk of ``size`` bytes read as zeros, by discards where possible.
+    """Make a disk of ``size`` bytes read as zeros. Discards are used where possible.
 
     :raises OSError: if the disk cannot be written
     """
-    # In ranges, between which the callback may end the copy.
+    # The disk is cleared in ranges, because the callback between them may end the operation.
     for offset in range(0, size, units.GIB):
         length = min(units.GIB, size - offset)
         if disk.discard(offset, length):
@@ -355,7 +368,7 @@ def clear(disk: disks.Disk, size: int, copied: Copied) -> None:
 
 
 def _hole(length: int, copied: Copied) -> Iterator[bytes]:
-    """Yield the zeros of a hole, which do not count as read."""
+    """Yield the zeros of a hole. They do not count as bytes read from the disk."""
     while length > 0:
         piece = disks.zeros()[:length]
         yield piece
@@ -364,12 +377,12 @@ def _hole(length: int, copied: Copied) -> Iterator[bytes]:
 
 
 class Signature:
-    """Signature of an image, to be verified while the data is received."""
+    """Verification of the signature of an image whose data is received in pieces."""
 
     def __init__(self, image: images.Image, certificate: Callable[[str], bytes]) -> None:
-        """Read the signature from the properties of an image.
+        """Read the signature from the properties of an image, and fetch the certificate.
 
-        :param certificate: function that returns the certificate (DER) with an id
+        :param certificate: function that returns a certificate in DER, given its id
         :raises ImageSignatureWrong: if the properties do not form a valid signature
         :raises ConfigurationError: if certificates cannot be fetched
         """
@@ -381,7 +394,7 @@ class Signature:
         self._method = _METHODS[method]()
         self._hash = hashes.Hash(self._method)
         try:
-            # The chain of the certificate is not verified.
+            # The certificate chain is not verified.
             self._signature = base64.b64decode(signature, validate=True)
             self._key = x509.load_der_x509_certificate(certificate(certificate_id)).public_key()
         except (binascii.Error, ValueError) as exc:
@@ -393,8 +406,8 @@ class Signature:
     def check(self) -> None:
         """Check that the signature matches the received data.
 
-        :raises ImageSignatureWrong: if the signature does not match, or the key of the certificate
-            has another type
+        :raises ImageSignatureWrong: if the signature does not match, or if the key of the
+            certificate is not of the type that the image properties name
         """
         digest, given = self._hash.finalize(), utils.Prehashed(self._method)
         try:

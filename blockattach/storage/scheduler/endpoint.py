@@ -1,4 +1,4 @@
-"""RPC endpoint of the scheduler."""
+"""Handler of the RPC calls that a scheduler receives."""
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from blockattach.storage.scheduler import waiting
 
 
 class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
-    """Handler of RPC requests to a scheduler. All schedulers are equivalent."""
+    """RPC endpoint of a scheduler. Any scheduler can process any call."""
 
     def __init__(self, placement: placement.Placement, waiting: waiting.WaitingVolumes,
                  chooser: pipeline.PoolChooser) -> None:
@@ -28,7 +28,7 @@ class SchedulerEndpoint(scheduler_rpc.SchedulerInterface):
 
     def report_pools(self, ctxt: context.RequestContext,
                      report: objects.PoolsReport) -> None:
-        """Place postponed volumes, because a backend has reported its pools."""
+        """Place waiting volumes, because a backend has reported its pools."""
         self._waiting.look()
 
     def judge_pools(self, ctxt: context.RequestContext, request: objects.VolumeRequest,

@@ -1,10 +1,10 @@
-"""Flow that places work on a volume: choose a pool, claim its capacity, and notify its manager.
+"""Flow that chooses a pool for work on a volume, claims its capacity, and notifies its manager.
 
-The persistent state is in the database: the claim, the pools tried, the number of attempts, and a
-deadline after which another process resumes the placement. Each claim and each release of a claim
-raises the generation of the volume, which is sent along with the work. A manager that receives a
-claim late therefore finds that the claim is stale. The differences between verbs are in
-`blockattach.storage.scheduler.placed`.
+The state of a placement is stored in the database: the claim on a pool, the pools tried, the
+number of attempts, and a deadline. After the deadline, another process resumes the placement. Each
+claim and each release of a claim increases the generation of the volume, and the RPC call to the
+manager contains the generation. A manager that receives the call too late thus rejects it. The
+differences between the verbs are in `blockattach.storage.scheduler.placed`.
 """
 import dataclasses
 import logging
@@ -35,17 +35,18 @@ LOG = logging.getLogger(__name__)
 
 
 class _NotTakenOn(Exception):
-    """Rejection or missing answer of the manager.
+    """Raised if the call to the manager fails.
 
-    The manager may have accepted the volume, or may still do so.
+    The manager may have accepted the work nevertheless, or may accept it later.
     """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Claim:
-    """Claim of a volume on a pool.
+    """Claim of the scheduler on capacity of a pool.
 
-    :ivar stays: True if the pool already has the volume, and the work is finished
+    :ivar generation: generation of the volume after the claim
+    :ivar stays: True if the volume is already on the pool, and its work has been finished
     """
 
     pool: pools.Pool
@@ -54,22 +55,22 @@ class _Claim:
 
 
 class _AnotherPool(retry.Retry):
-    """Retry controller that tries another pool if the manager did not accept the volume.
+    """Retry controller that repeats the flow if the call to the manager has failed.
 
-    The number of attempts is not counted here but in the work item of the volume, over the whole
-    lifecycle of the volume.
+    The number of attempts is not limited here. The first step of the flow checks the number in the
+    database.
     """
 
     def execute(self, history: retry.History) -> None:
-        """Provide nothing. The steps read the current request from their flow."""
+        """Return None, because the steps read the current request from the `PlacingFlow`."""
 
     def on_failure(self, history: retry.History) -> str:
-        # The history also has the failures of earlier attempts.
+        # The history also contains the failures of earlier attempts.
         return str(retry.RETRY if history.caused_by(_NotTakenOn, index=-1) else retry.REVERT)
 
 
 class PlacingFlow:
-    """Flow that places the work of one request. Its methods are the steps."""
+    """Flow that places the work of one request on a pool. Its private methods are the steps."""
 
     def __init__(self, database: storage_db.Database, chooser: pipeline.PoolChooser,
                  managers: volume_rpc.VolumeClients,
@@ -84,14 +85,14 @@ class PlacingFlow:
         self._verb = placed.PLACED[request.verb]
 
     def run(self) -> None:
-        """Place the work, and return when a manager has accepted the volume.
+        """Place the work, and return when a manager has accepted the work.
 
-        :raises NoValidPool: no pool is suitable; its ``generation`` is that of the rejected
-            request
-        :raises StaleGeneration: the volume changed concurrently
-        :raises VolumeNotFound: the volume was deleted concurrently
-        :raises PoolsIncomplete: no pool is suitable yet; the volume keeps waiting
-            (`blockattach.storage.scheduler.pipeline`)
+        :raises NoValidPool: no pool is suitable. The ``generation`` in its arguments is the
+            generation of the volume in the rejected request
+        :raises StaleGeneration: another process has changed the volume
+        :raises VolumeNotFound: the volume was deleted
+        :raises PoolsIncomplete: no pool is suitable yet
+            (`blockattach.storage.scheduler.pipeline.PoolsIncomplete`)
         """
         steps = linear_flow.Flow('place_volume', retry=_AnotherPool('waiting')).add(
             task.FunctorTask(self._choose, 'choose', provides='choice'),
@@ -104,8 +105,8 @@ class PlacingFlow:
             try:
                 placing.run()
             except exceptions.WrappedFailure as wrapped:
-                # The failures are in the order of the steps. The failure of the earliest step is
-                # that of the last attempt, which ended the flow.
+                # The failures are in the order of the steps, and the failure of the earliest step
+                # is from the last attempt, which ended the flow.
                 raise next(iter(wrapped)).exception from wrapped
 
     def _choose(self) -> pipeline.Choice:
@@ -121,14 +122,14 @@ class PlacingFlow:
                 raise pipeline.PoolsIncomplete
             raise self._refusal(choice.reasons)
         if request.facts.refusal_reported:
-            # The API has reported too early to the user that no pool is suitable.
+            # The user already has a message that no pool is suitable, which is wrong now.
             placing_facts.forget_refusal(self._database, request.volume_id)
         return choice
 
     def _take_room(self, choice: pipeline.Choice) -> _Claim:
-        """Claim capacity on the best pool that still has it.
+        """Claim capacity on the best pool that still has enough.
 
-        If another volume has taken the capacity since the choice, the next best pool is tried.
+        If other volumes have taken the capacity since the choice, the next best pool is tried.
         """
         reasons = dict(choice.reasons)
         for pool in choice.accepted:
@@ -150,7 +151,7 @@ class PlacingFlow:
             raise self._refusal({pool.name: str(exc)}) from exc
 
     def _give_back(self, **results: Any) -> None:
-        """Release the claim, and let the volume wait for another pool under a new generation.
+        """Release the claim on a pool, and increase the generation of the volume.
 
         If another process has changed the volume, the claim is left to that process.
         """
@@ -167,7 +168,7 @@ class PlacingFlow:
                                             tried=(*self._request.tried, claim.pool.name))
 
     def _hand_over(self, claim: _Claim) -> None:
-        """Notify the manager, and return when it is stored as the owner of the work."""
+        """Notify the manager, and return when the manager has claimed the work."""
         failpoints.point('scheduler.flows.after_claim')
         if claim.stays:
             return
@@ -176,14 +177,14 @@ class PlacingFlow:
             taken_on = self._managers.on(claim.pool.host).accept_work(
                 self._caller, 'volume', self._request.verb, volume_id, claim.generation)
         except Exception as error:
-            # Whatever the error, the manager may have accepted the work. `_give_back` raises the
-            # generation, so that the manager cannot finish the work.
+            # After any error, the manager may have accepted the work nevertheless. `_give_back`
+            # increases the generation, so that the manager cannot finish the work.
             LOG.warning('Failed to hand over volume to backend%s', log.fields(
                 volume_id=volume_id, pool=claim.pool.name, generation=claim.generation,
                 reason=error))
             if self._verb.give_back is None:
-                # No other pool is possible. The manager may have accepted the work; otherwise it
-                # is notified again after the deadline.
+                # No other pool is possible. If the manager has not accepted the work, it is
+                # notified again after the deadline.
                 return
             raise _NotTakenOn from error
         if not taken_on:

@@ -1,7 +1,8 @@
-"""Choice of a pool: every pool gets a score or a reason for its rejection.
+"""Choice of a pool for a volume. Every pool gets a score, or the reason of its rejection.
 
-Every choice reads the stored pool reports, which contain the claims of all schedulers so far. The
-processes therefore have no state to synchronize. The claim in the database is decisive.
+Every choice reads the pools from the database, with the capacity that all schedulers have claimed.
+The scheduler processes therefore have no state to synchronize. The chosen pool is only reserved by
+the later claim, which checks the capacity again.
 """
 import dataclasses
 import functools
@@ -33,24 +34,24 @@ COUNTING = 'volume_number'
 """Name of the weigher that needs the number of volumes of each pool."""
 
 Weigher = Callable[[pools.VolumeRequest, pools.Pool], float]
-"""Function that measures a pool in any unit.
+"""Function that returns a measure of a pool, in any unit.
 
-``inf`` means that the pool cannot be measured and ranks last.
+``inf`` means that the pool cannot be measured. It then gets the worst score of the weigher.
 """
 
 
 class PoolsIncomplete(Exception):
-    """Rejection of all pools while backends that may be suitable are still starting.
+    """Raised if all pools are rejected while other backends are still starting.
 
-    The volume keeps waiting.
+    The volume waits, because a pool of these backends may be suitable.
     """
 
 
 class Weighing(NamedTuple):
     """Weigher that the scheduler uses, with its multiplier.
 
-    The measures are scaled to the range from 0 to 1 over the suitable pools, and then multiplied
-    by ``multiplier``.
+    The measures of all suitable pools are scaled to the range from 0 to 1. The products of the
+    scaled measures and the multiplier are added to the scores of the pools.
     """
 
     name: str
@@ -60,7 +61,11 @@ class Weighing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Verdicts on all pools: suitable pools, the best first, then rejected pools by name."""
+    """Verdicts on all pools.
+
+    :ivar verdicts: verdicts on the suitable pools, the best pool first, followed by the verdicts
+        on the rejected pools, ordered by name
+    """
 
     verdicts: tuple[placement.Verdict, ...]
 
@@ -71,7 +76,7 @@ class Choice:
 
     @functools.cached_property
     def reasons(self) -> dict[str, str]:
-        """Reason of each rejected pool, by pool name."""
+        """Reasons of the rejections, by the names of the rejected pools."""
         return {verdict.pool.name: verdict.reason for verdict in self.verdicts
                 if verdict.reason is not None}
 
@@ -85,8 +90,9 @@ def choose(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
     judged = [placement.judge(request, pool, filters) for pool in candidates]
     fit = [verdict for verdict in judged if verdict.reason is None]
     scores = _scores(request, [verdict.pool for verdict in fit], weighers)
-    # A volume stays on its pool if it can, because that copies no data. The name makes the order
-    # of pools with equal scores independent of the order of the candidates.
+    # The pool that already has the volume comes first if it is suitable, because no data has to be
+    # copied. Pools with equal scores are ordered by name, independently of the order of the
+    # candidates.
     ranked = sorted((dataclasses.replace(verdict, score=score)
                      for verdict, score in zip(fit, scores, strict=True)),
                     key=lambda verdict: (verdict.pool.name != request.home, -verdict.score,
@@ -107,9 +113,10 @@ def _scores(request: pools.VolumeRequest, fit: Sequence[pools.Pool],
 
 
 def _normalised(measures: Sequence[float], multiplier: float) -> list[float]:
-    """Scale measures to the range from 0 (least) to 1 (most), or to 0 if all are equal.
+    """Scale measures to the range from 0 (least) to 1 (most). Equal measures all become 0.
 
-    Pools that cannot be measured become the worst ones for the sign of the multiplier.
+    An infinite measure becomes the worst one: the least with a positive multiplier, and the most
+    with a negative multiplier.
     """
     finite = [measure for measure in measures if math.isfinite(measure)]
     if not finite:
@@ -121,16 +128,18 @@ def _normalised(measures: Sequence[float], multiplier: float) -> list[float]:
 
 
 class PoolChooser:
-    """Chooser among the pools that are currently in the database."""
+    """Chooser of a pool among the pools in the database."""
 
     def __init__(self, database: storage_db.Database, filters: Mapping[str, placement.Filter],
                  weighers: Sequence[Weighing], down_after: float, clock: clock.Clock,
                  telemetry: acts.Telemetry | None = None,
                  host_of: Callable[[str, str], str] | None = None) -> None:
         """
-        :param down_after: seconds without a heartbeat after which a service is down
-        :param host_of: returns the host of a server, given the ids of the server and its project,
-            or raises ServerHostUnknown; None if the locality filter is not in use
+        :param filters: filters by name, in the order in which they run
+        :param down_after: seconds without a heartbeat after which a service counts as down
+        :param host_of: function that returns the host of a server, or raises ServerHostUnknown.
+            Its arguments are the ids of the server and its project. None if the filter
+            ``instance_locality`` is not in use
         """
         self.telemetry = telemetry or acts.Telemetry(clock)
         self.down_after = down_after
@@ -143,12 +152,12 @@ class PoolChooser:
         self._counting = any(weighing.name == COUNTING for weighing in weighers)
 
     def with_facts(self, request: pools.VolumeRequest) -> pools.VolumeRequest:
-        """Return the request with the current facts that the filters and weighers in use need.
+        """Return the request with current facts, as the configured filters and weighers need them.
 
-        The facts are read here and are not part of the message, so that a volume that waits, or is
-        placed again after a crash, is judged by the current state.
+        The facts are not part of the RPC call, because a volume that waits, or is placed again
+        after a crash, must be placed by the current facts.
 
-        :raises VolumeNotFound: the volume is gone
+        :raises VolumeNotFound: the volume was deleted
         """
         facts = placing_facts.read(self._database, request.volume_id, self._counting)
         server_id = hint_filters.server_id(facts.hints)
@@ -164,9 +173,10 @@ class PoolChooser:
         return dataclasses.replace(request, facts=facts)
 
     def choose(self, request: pools.VolumeRequest) -> Choice:
-        """Return a verdict on every pool that the request allows.
+        """Return a verdict on every pool that the request allows, and count the rejections.
 
-        :param request: result of `with_facts`
+        :param request: result of `with_facts`. Its ``pool`` limits the choice to one pool or to
+            the pools of one ``host@backend``
         """
         choice = self._choice(request)
         for verdict in choice.verdicts:
@@ -176,9 +186,7 @@ class PoolChooser:
 
     def would_choose(self, request: pools.VolumeRequest, volume_type_id: str,
                      project_id: str | None, user_id: str | None) -> Choice:
-        """Return a verdict on every pool for a volume that does not exist.
-
-        The volume has no id, no name and no scheduler hints.
+        """Return a verdict on every pool for an imaginary volume without name and scheduler hints.
 
         :raises VolumeTypeNotFound: the volume type does not exist
         """
@@ -193,11 +201,11 @@ class PoolChooser:
         return choose(request, candidates, self._filters, self._weighers)
 
     def heard_all(self) -> bool:
-        """Return True if the rejection of all pools is final.
+        """Return True if no further pools are expected, so that a rejection of all pools is final.
 
-        After a start of the whole installation, the backends come up one by one. Until every
-        enabled backend has sent a heartbeat, or has had ``down_after`` seconds to send one,
-        further pools may appear.
+        After a start of the whole installation, the backends come up one by one. Further pools are
+        expected until every enabled backend is up, or until ``down_after`` seconds have passed
+        since the start of this process.
         """
         if self._clock.monotonic() - self._began > self.down_after:
             return True

@@ -1,7 +1,7 @@
-"""Table of the verbs whose work the scheduler places on a pool.
+"""Table of the operations on volumes that the scheduler places on a pool.
 
 All work that needs capacity on a pool is placed by the flow of
-`blockattach.storage.scheduler.flows`. A new verb needs a row in `PLACED`, and its request in
+`blockattach.storage.scheduler.flows`. A new verb of such work needs an entry in `PLACED` and in
 `blockattach.storage.domain.pools.request_of`.
 """
 from collections.abc import Callable
@@ -18,17 +18,19 @@ from blockattach.storage.domain import pools
 
 
 class Placed(NamedTuple):
-    """Verb whose work the scheduler places on a pool.
+    """Functions for the placement of one kind of work.
 
-    :ivar claim: claims the capacity of a request on a pool. Returns the new generation of the
-        volume, or None if the capacity is no longer available
-    :ivar give_back: releases the claim for another pool if the manager did not accept the volume,
-        given the volume id, the generation, and the seconds until the volume is placed again at
-        the latest. Returns the new generation. None if no other pool is possible; the manager is
-        then notified again after the deadline
-    :ivar message: message to the user if no pool is suitable
-    :ivar stay: finishes the work on the pool that already has the volume, instead of ``claim`` and
-        without a manager. None if the work always needs a manager
+    :ivar claim: function that claims the capacity of a request on a pool. It returns the new
+        generation of the volume, or None if the capacity is no longer available
+    :ivar give_back: function that releases the claim if the manager did not accept the work. Its
+        arguments are the database, the volume id, the generation, and the seconds after which
+        another process resumes the placement. It returns the new generation. None if the work can
+        only be done on one pool. The manager of this pool is then notified again after the
+        deadline
+    :ivar message: user message if no pool is suitable
+    :ivar stay: function that finishes the work if the chosen pool already has the volume. It
+        replaces ``claim`` and the call to the manager, and returns the new generation. None if the
+        work always needs a manager
     """
 
     claim: Callable[[storage_db.Database, pools.VolumeRequest, pools.Pool], int | None]
@@ -48,7 +50,7 @@ PLACED: Mapping[str, Placed] = {
         lambda database, request, pool: volumes.claim(
             database, request.volume_id, request.generation, pool.name, pool.service_uuid),
         volumes.unclaim, messages.NO_VALID_POOL),
-    # The pool of a volume to extend or to manage is given, so no other pool can be tried.
+    # To extend or manage a volume, only one pool is possible, so no other pool can be tried.
     'extend': Placed(
         lambda database, request, pool: extending.claim(
             database, request.volume_id, request.generation, pool.name,

@@ -1,4 +1,4 @@
-"""Placement of work on volumes, and the reports of failed placements."""
+"""Placement of work on pools, and the failure of the work if no pool is suitable."""
 import logging
 import threading
 from collections.abc import Callable
@@ -19,15 +19,15 @@ LOG = logging.getLogger(__name__)
 
 
 class Placement:
-    """Handler of requests to place work.
+    """Handler of requests to place work on a pool.
 
-    Volumes that must wait for starting backends are kept in memory.
+    Requests that must wait until more backends have started are kept in memory.
     """
 
     def __init__(self, database: storage_db.Database,
                  run: Callable[[context.RequestContext, pools.VolumeRequest], None]) -> None:
         """
-        :param run: runs the flow of one request
+        :param run: function that runs the flow for one request
             (`blockattach.storage.scheduler.flows.PlacingFlow.run`)
         """
         self._database = database
@@ -36,10 +36,10 @@ class Placement:
         self._postponed: dict[str, tuple[context.RequestContext, pools.VolumeRequest]] = {}
 
     def place(self, caller: context.RequestContext, request: pools.VolumeRequest) -> None:
-        """Place the work on a volume, or fail the work if no pool is suitable.
+        """Place the work of a request, or fail the work if no pool is suitable.
 
-        A stale request changes nothing. After any other error the volume keeps its deadline, and
-        is placed again when the deadline has passed.
+        Nothing changes if the volume has changed since the request was sent. After any other
+        error, the work is placed again when its deadline has passed.
         """
         log.about(volume_id=request.volume_id)
         try:
@@ -56,14 +56,13 @@ class Placement:
                      volume_id=request.volume_id, reason=error)
 
     def place_postponed(self) -> None:
-        """Place the volumes that wait in this process for backends that were still starting.
+        """Place the volumes that wait in this process because backends were still starting.
 
-        Otherwise these volumes would wait for their deadlines, after which any scheduler places
-        them.
+        A volume that is not placed by this method is placed by any scheduler after its deadline.
         """
         with self._lock:
             postponed, self._postponed = self._postponed, {}
-        # Without the lock, which `place` acquires if it postpones the volume again.
+        # The lock is released first, because `place` acquires it to postpone a volume again.
         for caller, request in postponed.values():
             self.place(caller, request)
 
@@ -73,10 +72,11 @@ class Placement:
         volume_id, generation = refusal['volume_id'], refusal['generation']
         try:
             volume = volume_queries.get_bare(self._database, volume_id)
-            # `refuse` checks the generation under the lock, but only after the message exists.
+            # `refuse` checks the generation under the lock, but only after the message is created.
             if volume.generation != generation:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
-            # Before the status, so that a user who sees the failure can read the reason.
+            # The message is created before the status changes, so that a user who sees the failure
+            # can read the reason.
             messages.no_valid_pool(self._database, volume.project_id, caller.request_id,
                                    volume_id, refusal['reasons'], refusal['summary'],
                                    verb.message)

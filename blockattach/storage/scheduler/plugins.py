@@ -1,13 +1,12 @@
-"""Filters and weighers by name, built-in or installed as entry points.
+"""Filters and weighers of pools, built-in or installed as entry points.
 
-A filter returns the reason why a pool is not suitable, or None. Filters run in their configured
-order. A weigher is a function ``(request, pool)`` that returns a number; its multiplier is
-configured.
+Filters and weighers are functions ``(request, pool)``. A filter returns the reason why a pool is
+not suitable, or None. Filters run in their configured order. A weigher returns a number, which is
+multiplied by a configured multiplier.
 
-A backend can have a ``filter_function`` and a ``goodness_function``: expressions that its operator
-configures or its driver reports (`blockattach.storage.domain.expressions`). An error in an
-expression concerns the operator. The error is logged, and the user only reads that the pool is not
-suitable.
+A backend can have a ``filter_function`` and a ``goodness_function``. These are expressions that
+its operator configures or its driver reports (`blockattach.storage.domain.expressions`). An error
+in an expression is logged for the operator. The user only reads that the pool is not suitable.
 """
 import hashlib
 from collections.abc import Iterable
@@ -32,7 +31,7 @@ LOG = oslo_log.getLogger(__name__)
 FILTER_GROUP = 'blockattach.scheduler.filters'
 WEIGHER_GROUP = 'blockattach.scheduler.weighers'
 LOCALITY = 'instance_locality'
-"""Name of the filter that needs the hosts of servers."""
+"""Name of the filter that needs the host of the server named in a scheduler hint."""
 BEST = 100
 """Maximum result of a ``goodness_function``."""
 
@@ -42,7 +41,7 @@ _CHANCE_BYTES = 8
 
 
 def allocated(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """Return the allocated capacity in GiB, including claims.
+    """Return the allocated capacity of a pool in GiB, including claims of the scheduler.
 
     A negative multiplier prefers the pool with the least allocated capacity.
     """
@@ -50,9 +49,9 @@ def allocated(request: pools.VolumeRequest, pool: pools.Pool) -> float:
 
 
 def chance(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """Return a random number from 0 to 1, which is the same for a repeated request.
+    """Return a pseudo-random number from 0 to 1, which is the same for a repeated request.
 
-    The number is a hash of the volume, its generation and the pool. Volume ids are random.
+    The number is a hash of the volume id, the generation of the volume and the name of the pool.
     """
     drawn = hashlib.blake2b(f'{request.volume_id} {request.generation} {pool.name}'.encode(),
                             digest_size=_CHANCE_BYTES).digest()
@@ -60,16 +59,16 @@ def chance(request: pools.VolumeRequest, pool: pools.Pool) -> float:
 
 
 def free_space(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """Return the GiB left to allocate, including the over-subscription of a thin pool.
+    """Return the GiB that can still be allocated on a pool, including over-subscription.
 
-    The result is ``inf`` for a pool that reports infinite or unknown capacity. Such a pool cannot
-    be measured, and gets the worst score of this weigher, as in Cinder.
+    The result is ``inf`` for a pool that reports infinite or unknown capacity. Such a pool gets
+    the worst score of this weigher, as in Cinder.
     """
     return placement.left_gb(pool)
 
 
 def volume_number(request: pools.VolumeRequest, pool: pools.Pool) -> float:
-    """Return the number of volumes, including those being created.
+    """Return the number of volumes on a pool, including volumes that are being created.
 
     A negative multiplier prefers the pool with the fewest volumes.
     """
@@ -77,7 +76,7 @@ def volume_number(request: pools.VolumeRequest, pool: pools.Pool) -> float:
 
 
 def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool whose ``filter_function`` rejects the volume or cannot be evaluated."""
+    """Reject a pool if its ``filter_function`` rejects the volume or cannot be evaluated."""
     allowed = _evaluated(request, pool, 'filter_function', True)
     if allowed is None:
         return 'the filter_function of the pool cannot be evaluated'
@@ -87,13 +86,13 @@ def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | Non
 def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     """Return the result of the ``goodness_function`` of a pool, from 0 to 100.
 
-    The result is 0 if the function is missing or its value cannot be used.
+    The result is 0 if the pool has no such function, or if its value is not from 0 to 100.
     """
     value = _evaluated(request, pool, 'goodness_function', 0)
     if value is None:
         return 0.0
     if isinstance(value, bool):
-        # The result of a comparison, such as "volume.size < 5".
+        # The function is a comparison, such as "volume.size < 5".
         return float(BEST * value)
     if isinstance(value, str) or not 0 <= value <= BEST:
         _warn(request, pool, 'goodness_function', f'{value!r} is not between 0 and {BEST}')
@@ -105,8 +104,9 @@ def _evaluated(request: pools.VolumeRequest, pool: pools.Pool, function: str,
                default: expressions.Value) -> expressions.Value | None:
     """Evaluate an expression that a pool reports.
 
-    :param default: value if the pool reports no expression
-    :returns: None if the expression cannot be evaluated
+    :param function: ``filter_function`` or ``goodness_function``
+    :param default: result if the pool reports no such expression
+    :returns: value of the expression; None if it cannot be evaluated
     """
     expression = pool.capabilities.get(function)
     if expression is None:
@@ -134,9 +134,9 @@ FILTERS: Mapping[str, placement.Filter] = {
     **hint_filters.FILTERS,
     'driver': filter_function,
 }
-"""Built-in filters.
+"""Built-in filters by name.
 
-The API uses the filters of `blockattach.storage.domain.placement` as well. The other filters need
+The API also uses the filters of `blockattach.storage.domain.placement`. The other filters need
 facts about the volume, which only the scheduler reads (`blockattach.storage.scheduler.pipeline`).
 """
 
@@ -150,7 +150,11 @@ WEIGHERS: Mapping[str, pipeline.Weigher] = {
 
 
 def load_filters(names: Iterable[str]) -> dict[str, placement.Filter]:
-    """Return the named filters in their order, after the filters that are always used.
+    """Return filters by name, in the order in which they run.
+
+    The filters of `placement.ALWAYS` come first.
+
+    :param names: names of further filters
 
     :raises ConfigurationError: a filter is neither built-in nor installed, or cannot be loaded
     """
@@ -158,7 +162,9 @@ def load_filters(names: Iterable[str]) -> dict[str, placement.Filter]:
 
 
 def load_weighers(multipliers: Iterable[tuple[str, float]]) -> list[pipeline.Weighing]:
-    """Return the named weighers with their multipliers.
+    """Return weighers with their multipliers.
+
+    :param multipliers: name and multiplier of each weigher
 
     :raises ConfigurationError: a weigher is neither built-in nor installed, or cannot be loaded
     """
@@ -167,10 +173,11 @@ def load_weighers(multipliers: Iterable[tuple[str, float]]) -> list[pipeline.Wei
 
 
 def _find(group: str, own: Mapping[str, Function], name: str) -> Function | Any:
-    """Return the function of a name.
+    """Return a filter or a weigher by its name.
 
-    :param group: entry points to search if the name is not built-in
-    :raises ConfigurationError: the function is not installed, or cannot be loaded
+    :param group: entry point group that is searched if the name is not built-in
+    :param own: built-in functions by name
+    :raises ConfigurationError: the function is neither built-in nor installed, or cannot be loaded
     """
     if name in own:
         return own[name]

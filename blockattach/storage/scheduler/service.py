@@ -1,4 +1,4 @@
-"""Service of the scheduler: registration, heartbeats, RPC server and periodic tasks."""
+"""Scheduler service: registration, heartbeats, RPC server and periodic tasks."""
 import functools
 
 from oslo_log import log as oslo_log
@@ -21,7 +21,7 @@ _HOUSEKEEPING_SECONDS = 600
 
 
 class SchedulerService:
-    """Scheduler process, or the scheduler in a process with several services."""
+    """Scheduler that runs in its own process or in a process with several services."""
 
     def __init__(self, server: serving.Server, waiting: waiting.WaitingVolumes,
                  database: storage_db.Database, presence: services.Presence,
@@ -44,11 +44,12 @@ class SchedulerService:
             self._waiting)
 
     def start(self) -> None:
-        """Register the service, and start serving.
+        """Register the service, and start the RPC server and the periodic tasks.
 
-        Threads and connections start here, so the method must not be called before a fork.
+        This starts threads and opens connections, so it must not be called before a fork.
         """
-        # In this thread, so that an error ends the start. The periodic task would only log it.
+        # The first heartbeat is sent from this thread, so that an error ends the start. The
+        # periodic task would only log the error.
         self._presence.beat()
         self._server.start()
         for task in self._tasks:
@@ -57,13 +58,14 @@ class SchedulerService:
 
     def adjust(self, service_settings: service_conf.ServiceSettings,
                scheduler_settings: scheduler_conf.SchedulerSettings) -> None:
-        """Apply changed intervals of the periodic tasks."""
+        """Apply changed intervals to the periodic tasks."""
         self._heartbeat.every(service_settings.report_interval)
         self._waiting.every(scheduler_settings.waiting_interval)
 
     def stop(self) -> None:
-        """Accept no new requests, and return when the running ones have finished."""
-        # Before the heartbeat stops, so that the service counts as up while it finishes requests.
+        """Stop accepting requests, and return when the running requests have finished."""
+        # The server stops before the heartbeats, so that the service counts as up while it
+        # finishes requests.
         self._server.stop()
         for task in self._tasks:
             task.stop()

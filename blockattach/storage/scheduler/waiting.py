@@ -1,4 +1,4 @@
-"""Repeated placement of volumes whose placement was interrupted or whose manager is down."""
+"""New placement of volumes whose placement was interrupted or whose manager is down."""
 import functools
 
 from blockattach.platform import context
@@ -14,23 +14,23 @@ from blockattach.storage.work import recover
 from blockattach.storage.work import runner
 from blockattach.storage.work import verbs
 
-# Verbs whose work may have started on a manager that is down, and can be taken from it.
+# Work that a manager may have started, and that can be placed on another pool if the manager is
+# down.
 _PORTABLE = frozenset({'volume.create', 'volume.migrate', 'volume.retype'})
 
 
 class WaitingVolumes:
-    """Periodic search for volumes that wait for a placement.
+    """Periodic search for volumes that wait for a pool, and their placement.
 
-    Several schedulers may search at the same time, because each work item is claimed by only one
-    of them.
+    Several schedulers may search at the same time, because only one of them can claim a work item.
     """
 
     def __init__(self, database: storage_db.Database, placement: placement.Placement,
                  down_after: float, placing_seconds: float, owner: str) -> None:
         """
-        :param down_after: seconds without a heartbeat after which a manager is down
-        :param placing_seconds: seconds after which a placement is considered interrupted
-        :param owner: name of the process instance
+        :param down_after: seconds without a heartbeat after which a manager counts as down
+        :param placing_seconds: seconds after which a placement counts as interrupted
+        :param owner: name of this process instance
         """
         self._database = database
         self._placement = placement
@@ -42,37 +42,36 @@ class WaitingVolumes:
 
     @verbs.work('volume.create', deadline='placing_seconds', ends=False)
     def create(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Place a new volume again.
+        """Place the creation of a volume again.
 
-        The volume is first taken from its pool if the manager of the pool is down or has not
-        claimed the volume.
+        If the scheduler has already claimed space on a pool, this claim is released first.
         """
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         generation = volume.generation
         if volume.pool is not None:
-            # The pool may be chosen again if its manager has not claimed the volume.
+            # The pool may be chosen again if its manager has not claimed the creation.
             generation = volumes.unclaim(self._database, volume.id, generation,
                                          self._placing_seconds, claim.owner, tried=False)
         self._place(caller, volume, generation)
 
     @verbs.work('volume.extend', deadline='placing_seconds', ends=False)
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Claim the capacity for an extension again, or notify the manager again."""
+        """Place the extension of a volume again, on the pool of the volume."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
     @verbs.work('volume.manage', deadline='placing_seconds', ends=False)
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Check the pool of a volume to manage again, or notify the manager again."""
+        """Place a manage operation again, on the pool that its request names."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 
     @verbs.work('volume.migrate', deadline='placing_seconds', ends=False)
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Find a pool for a volume to migrate again.
+        """Place the migration of a volume again.
 
-        The volume is first taken from its destination if the manager of that pool is down or has
-        not claimed the volume.
+        If the scheduler has already claimed space on a destination pool, this claim is released
+        first.
         """
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         generation = moving.unclaim(self._database, volume.id, volume.generation,
@@ -81,25 +80,28 @@ class WaitingVolumes:
 
     @verbs.work('volume.retype', deadline='placing_seconds', ends=False)
     def retype(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Find a pool for a volume to retype again, as `migrate` does."""
+        """Place the retype of a volume again, as `migrate` does for a migration."""
         self.migrate(caller, claim)
 
     def _place(self, caller: context.RequestContext, volume: records.Volume,
                generation: int) -> None:
         request = placing_facts.request(self._database, volume.id)
         if request.generation != generation:
-            # Another scheduler has claimed capacity for the volume meanwhile.
+            # Another scheduler has claimed capacity for the volume in the meantime.
             return
-        # The context of resumed work has the project and the request, but no user.
+        # The context of resumed work contains the ids of the project and the request, but no user.
         caller.user_id = volume.user_id
         self._placement.place(caller, request)
 
     def look(self) -> None:
-        """Place every volume that has waited too long for a pool or for a manager that is down."""
+        """Place the volumes that wait in this process, and resume overdue placements.
+
+        The first call also resumes the placements of earlier scheduler processes.
+        """
         self._placement.place_postponed()
         first, self._first = self._first, False
         if first:
-            # Requests to earlier scheduler processes may be lost. Place their volumes without
-            # waiting for the deadlines.
+            # Calls to earlier scheduler processes may be lost. Their volumes are placed before the
+            # deadlines of the placements.
             self._recovery.remember(shared=True)
         self._recovery.look()

@@ -1,9 +1,8 @@
-"""Recovery of work that no process executes any more, as the only reconciler of a process.
+"""Recovery of work that no process executes any more, and repair of other drift.
 
-Recovery runs in the background, at the start of the process and then periodically. Each work item
-is a row, either in the table of work or in another table (`Source`). Recovery only repeats
-operations that are idempotent. An operator can end work instead if its verb allows this
-(`cancel`).
+Recovery runs in the background, at the start of the process and then periodically. A work item is
+a row of the table ``work`` or of another table (`Source`). Recovery only repeats operations that
+are idempotent. An operator can end some kinds of work instead (`cancel`).
 """
 import datetime
 import threading
@@ -37,17 +36,20 @@ _MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
 
 
 class Busy(Exception):
-    """Raised if a thread of this process works on the resource. The case is retried later."""
+    """Raised if another thread of this process works on the resource.
+
+    The next pass retries the repair.
+    """
 
 
 class Case(NamedTuple):
-    """Difference between the intended and the actual state, with its repair.
+    """Difference between desired state and actual state, with its repair.
 
-    :ivar said: description of the difference, in a few words
-    :ivar remedy: description of the repair, in a few words
-    :ivar act: repairs the difference. The function returns False if it leaves the repair to
-        another process or thread that works on the resource. It may raise `Busy` for the same
-        reason
+    :ivar drift: kind of the difference
+    :ivar said: short description of the difference
+    :ivar remedy: short description of the repair
+    :ivar act: function that repairs the difference. It returns False, or raises `Busy`, if another
+        process or thread works on the resource and nothing was repaired
     """
 
     drift: metrics.Drift
@@ -62,13 +64,14 @@ class Case(NamedTuple):
 class Source(NamedTuple):
     """Table whose rows are work items.
 
-    :ivar due: returns the items whose deadline has passed. At the start of a process, ``owner``
-        is its process instance, and items that earlier instances left are returned before their
-        deadline too. If ``shared`` is true, other processes do the same work, and only items of
-        earlier instances of the same service count as left
-    :ivar case: returns the case that resumes an item
-    :ivar settle_seconds: seconds after the start before items are resumed that earlier instances
-        left. Until then, a caller may repeat its call to this process, which continues the item
+    :ivar due: function that returns the items whose deadline has passed. At the start of a
+        process, the argument ``owner`` is its process instance. Orphans are then returned before
+        their deadline too: items of other instances, or without an owner. With ``shared=True``,
+        other processes execute items of the same table. Only items of earlier instances of the
+        same service, or without an owner, are then orphans
+    :ivar case: function that returns the case that resumes an item
+    :ivar settle_seconds: seconds after the start of the process before orphans are resumed. During
+        this time, a caller may repeat its RPC call to this process, which continues the item
     """
 
     due: Callable[..., Sequence[Any]]
@@ -81,8 +84,10 @@ def of_work(database: storage_db.Database, running: runner.Runner,
             portable: Container[str] = ()) -> Source:
     """Return the source of the work items that a runner can execute.
 
-    :param unserved: returns other ``host@backend`` whose overdue work is resumed too
-    :param portable: names (``noun.verb``) of the work that may be resumed for these hosts
+    :param unserved: function that returns the backends whose managers are down
+        (``host@backend``). Overdue work of these backends is resumed too
+    :param portable: kinds of work (``noun.verb``) that may be resumed for the backends of
+        ``unserved``
     """
     def due(**start: Any) -> list[records.Work]:
         items = work.due(database, running.host, **start)
@@ -91,7 +96,7 @@ def of_work(database: storage_db.Database, running: runner.Runner,
         return [item for item in items if running.knows(item)]
 
     def case(item: records.Work) -> Case:
-        # The resource of a cleanup is named ``volume_id@pool``.
+        # The resource id of a cleanup is ``volume_id@pool``.
         return Case('volume', f'{item.claim.name} has not finished and its deadline has passed',
                     'resume the work', lambda: running.resume(item),
                     item.resource_id.partition('@')[0])
@@ -100,7 +105,11 @@ def of_work(database: storage_db.Database, running: runner.Runner,
 
 
 def outcome(case: Case) -> str:
-    """Repair a case, and return the outcome: `REPAIRED`, `CONFLICT`, or a text with the error."""
+    """Repair a case.
+
+    :returns: `REPAIRED`; `CONFLICT` if another process or thread works on the resource; otherwise
+        a text with the error
+    """
     try:
         return CONFLICT if case.act() is False else REPAIRED
     except Busy:
@@ -115,23 +124,23 @@ def outcome(case: Case) -> str:
 
 
 def one_by_one(cases: Sequence[Case]) -> list[str]:
-    """Repair cases one after the other, and return the outcome of each."""
+    """Repair cases one after the other, and return the result of `outcome` for each case."""
     return [outcome(case) for case in cases]
 
 
 class Recovery:
-    """Recovery of interrupted work for one ``host@backend`` or for schedulers.
+    """Recovery of interrupted work of one ``host@backend`` or of schedulers.
 
-    Orphans are work items that earlier process instances left.
+    Orphans are work items of process instances that have ended.
     """
 
     def __init__(self, sources: Sequence[Source], owner: str,
                  each: Callable[[Sequence[Case]], list[str]] = one_by_one,
                  monotonic: Callable[[], float] = lambda: 0.0) -> None:
         """
-        :param owner: name of the process instance
-        :param each: repairs cases, and returns the outcome of each
-        :param monotonic: returns the time in seconds, from which the settle time is counted
+        :param owner: name of this process instance
+        :param each: function that repairs cases, and returns the outcome of each
+        :param monotonic: clock in seconds that measures `Source.settle_seconds`
         """
         self._sources = sources
         self._owner = owner
@@ -143,14 +152,19 @@ class Recovery:
     def remember(self, shared: bool = False) -> None:
         """Record the orphans. This must be called before the process accepts new work.
 
-        :param shared: True if other processes do the same work. Their items are no orphans
+        :param shared: True if other processes execute items of the same tables. Their items are
+            not orphans
         """
         self._orphans = [{row.id: row for row in source.due(owner=self._owner, shared=shared)}
                          for source in self._sources]
         self._began = self._monotonic()
 
     def cases(self) -> list[Case]:
-        """Return the cases to repair now: overdue items, and orphans after the settle time."""
+        """Return the cases to repair now.
+
+        These are the items whose deadline has passed, and the orphans once the settle time of
+        their source is over.
+        """
         found = []
         for source, orphans in zip(self._sources, self._orphans, strict=True):
             for row in source.due():
@@ -164,10 +178,12 @@ class Recovery:
 
     @staticmethod
     def _once(orphans: dict[str, Any], name: str, case: Case) -> Case:
-        """Return the case of an orphan, whose repair removes it from the orphans.
+        """Return the case of an orphan, with a repair that also removes the item from ``orphans``.
 
-        An orphan is kept for the next pass if its repair fails or raises `Busy`. It is removed if
+        The item is kept for the next pass if its repair fails or raises `Busy`. It is removed if
         another process has continued the work.
+
+        :param name: key of the item in ``orphans``
         """
         def act() -> bool | None:
             try:
@@ -181,20 +197,20 @@ class Recovery:
         return case._replace(act=act)
 
     def look(self) -> int:
-        """Repair all cases that are due, and return the number of repaired cases."""
+        """Repair the results of `cases`, and return the number of repaired cases."""
         return self._each(self.cases()).count(REPAIRED)
 
 
 class Repairer:
-    """Threads for repairs, with the counts of repairs since the start of the process."""
+    """Executor of repairs in threads, which counts the repairs since the process started."""
 
     def __init__(self, pool: futures.Executor, telemetry: acts.Telemetry | None = None,
                  clock: clocks.Clock | None = None,
                  volumes: futures.Executor | None = None) -> None:
         """
-        :param pool: threads for all other repairs
-        :param volumes: threads for work on volumes and snapshots. Such work may take minutes, and
-            other repairs do not wait for it. None to use ``pool``
+        :param pool: threads for repairs of grants, attachments and exports
+        :param volumes: threads for work on volumes and snapshots, which may take minutes and must
+            not delay the repairs in ``pool``; None to use ``pool``
         """
         self.pool = pool
         self._volumes = volumes or pool
@@ -205,9 +221,9 @@ class Repairer:
         self._last: tuple[str, datetime.datetime] | None = None
 
     def each(self, cases: Sequence[Case]) -> list[str]:
-        """Repair cases in parallel, and return the outcome of each.
+        """Repair cases in parallel, and return the result of `outcome` for each case.
 
-        Cases of the same volume and initiator are repaired one after the other.
+        Cases of one pair (volume and initiator) are repaired one after the other.
         """
         pairs: dict[object, list[Case]] = {}
         # A case without an initiator does not concern a pair, and does not wait for other cases.
@@ -217,8 +233,8 @@ class Repairer:
         begun = [(self._volumes if pair[0].drift == 'volume' else self.pool).submit(
             one_by_one, pair) for pair in pairs.values()]
         for drift in metrics.DRIFTS:
-            # Create the series with zero. Otherwise rates would miss the first difference,
-            # because the series would begin at 1.
+            # Create the time series with the value 0. A series that begins at 1 would hide the
+            # first difference from a rate.
             self._telemetry.drift(drift)
         outcomes = {id(case): outcome for pair, running in zip(pairs.values(), begun, strict=True)
                     for case, outcome in zip(pair, running.result(), strict=True)}
@@ -231,16 +247,16 @@ class Repairer:
             return records.Reconciled(dict(self._repaired), last, at)
 
     def stop(self) -> None:
-        """Stop the threads after their current repair.
+        """Stop the threads after their current repairs.
 
-        Queued repairs of volumes are cancelled. All other queued repairs are still done.
+        Queued work on volumes and snapshots is cancelled. Other queued repairs are still executed.
         """
         self.pool.shutdown(wait=True)
-        # Cancelled work on volumes stays in the database, and another process resumes it.
+        # The cancelled work remains in the database, and another process resumes it.
         self._volumes.shutdown(wait=True, cancel_futures=True)
 
     def _counted(self, case: Case, outcome: str) -> str:
-        # A resource on which another process works is no drift.
+        # If another process works on the resource, the difference does not count as drift.
         if outcome == CONFLICT:
             return outcome
         self._telemetry.drift(case.drift, detected=1, repaired=int(outcome == REPAIRED))
@@ -253,13 +269,12 @@ class Repairer:
 
 def cancel(database: storage_db.Database, verbs_by_name: Mapping[str, verbs.Verb],
            work_id: str) -> records.Work:
-    """Cancel work that no process executes, and return the work item.
+    """Cancel work that has no owner or whose deadline has passed, and return the work item.
 
-    A process whose deadline has passed does not count.
-
-    :param verbs_by_name: verbs by ``noun.verb``
-    :raises WorkNotFound: the work does not exist or has ended
-    :raises Conflict: work of this kind cannot be cancelled, or a process executes the work
+    :param verbs_by_name: declarations of work by ``noun.verb``
+    :raises WorkNotFound: the work item has never existed or has ended
+    :raises Conflict: work of this kind cannot be cancelled, or its owner executes the work and the
+        deadline has not passed
     """
     found = work.get(database, work_id)
     verb = verbs_by_name.get(found.claim.name)

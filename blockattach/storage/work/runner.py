@@ -1,4 +1,4 @@
-"""Execution of claimed work in threads, with renewal of deadlines and handover at shutdown."""
+"""Execution of claimed work in threads, renewal of its deadlines, and its handover at shutdown."""
 import threading
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class Runner:
-    """Executor of the work of one process instance, for one ``host@backend`` or as a scheduler."""
+    """Executor of work for one process instance, which serves a backend or is a scheduler."""
 
     def __init__(self, database: storage_db.Database, actors: Iterable[object], host: str | None,
                  owner: str, seconds: Callable[[str], float],
@@ -32,16 +32,16 @@ class Runner:
                  stopping: Callable[[], None] = lambda: None,
                  telemetry: acts.Telemetry | None = None) -> None:
         """
-        :param actors: objects whose methods are declared with `verbs.work`
-        :param host: the ``host@backend``; None for a scheduler
-        :param owner: name of the process instance
-        :param seconds: returns the value in seconds of an option. `verbs.Verb.deadline` is the
-            name of the option
-        :param pool: threads for work that a message requests; None if there are no messages
+        :param actors: objects with methods that are declared with `verbs.work`
+        :param host: ``host@backend``; None for a scheduler
+        :param owner: name of this process instance
+        :param seconds: function that returns the value of an option in seconds. Its argument is
+            the name of the option, from `verbs.Verb.deadline`
+        :param pool: threads for work that RPC calls request; None if `accept` is not called
         :param afterwards: called when a work item has ended or was interrupted
         :param slow: threads for work that takes long (`verbs.TakesLong`); None to execute such
-            work in the calling thread
-        :param stopping: called at shutdown, before running work is waited for
+            work in the same thread as its method
+        :param stopping: called at shutdown, before the runner waits for running work
         """
         self.owner = owner
         self.host = host
@@ -60,12 +60,12 @@ class Runner:
 
     def accept(self, caller: context.RequestContext, noun: str, verb: str, resource_id: str,
                generation: int) -> bool:
-        """Claim work that a message requests, and submit it to the threads.
+        """Claim work that an RPC call requests, and submit it to the threads.
 
-        A repeated message changes nothing.
+        A repeated call changes nothing.
 
-        :returns: False if the work has changed since the message was sent, or if another process
-            has claimed it
+        :returns: False if no actor declares the work, if the work has changed since the call was
+            sent, or if another process has claimed the work
         """
         claim = records.Claim(noun, resource_id, verb, generation, self.owner)
         if claim.name not in self._verbs:
@@ -77,13 +77,13 @@ class Runner:
             try:
                 self._pool.submit(self._run, caller, claim)
             except BaseException:
-                # Usually at shutdown, when `leave` hands the claimed work over.
+                # Usually the process is stopping, and `leave` hands the claimed work over.
                 self._release(claim)
                 raise
         return True
 
     def knows(self, item: records.Work) -> bool:
-        """Return True if one of the actors has the verb of a work item."""
+        """Return True if one of the actors declares the work of a work item."""
         return item.claim.name in self._verbs
 
     def resume(self, item: records.Work) -> bool:
@@ -103,30 +103,30 @@ class Runner:
         return True
 
     def held(self) -> list[records.Claim]:
-        """Return the claims of the work that this process has accepted and not yet ended."""
+        """Return the claims on work that this runner is executing or has queued."""
         with self._guard:
             return list(self._held)
 
     def renew(self) -> None:
-        """Extend the deadlines of the accepted work.
+        """Extend the deadlines of the work that this runner is executing or has queued.
 
-        This must be called at shorter intervals than the shortest deadline.
+        The interval between calls must be shorter than the shortest deadline of the verbs.
         """
         for claim in self.held():
             work.renew(self._database, claim, self._deadline(claim))
 
     def stop(self) -> None:
-        """Finish the running work, and hand over the work that has not started."""
+        """Wait for the running work, and hand over the queued work to other processes."""
         self._ends = True
         self._stopping()
         for pool in (self._pool, self._slow):
             if pool is not None:
                 pool.shutdown(wait=True, cancel_futures=True)
-        # Not earlier, because another process would start work that is still running here.
+        # Only now, because other processes could otherwise start work that is still running here.
         self.leave()
 
     def leave(self) -> None:
-        """Hand over the work of this process, so that other processes resume it at once.
+        """Release the work that this process owns, so that other processes can resume it at once.
 
         If the database is not available, other processes resume the work after its deadline.
         """
@@ -155,9 +155,10 @@ class Runner:
 
     def _run(self, caller: context.RequestContext, claim: records.Claim,
              rest: Callable[[], object] | None = None) -> None:
-        """Execute claimed work, and then any further work whose claim it returns.
+        """Execute claimed work, and then the further work on the resource, if any.
 
-        :param rest: remaining part of work that takes long; None to execute the method of the verb
+        :param rest: remaining part of work that takes long (`verbs.TakesLong.rest`); None to
+            execute the method of the verb
         """
         # Log lines of this thread name the request that started the work. The deadline of the
         # request does not apply, because its response was already sent.
@@ -166,12 +167,12 @@ class Runner:
         goes_on, more = False, None
         try:
             if rest is not None and self._ends:
-                # A slow thread became free at shutdown, because the work before was interrupted.
+                # A slow thread became free at shutdown, because its previous work was interrupted.
                 raise verbs.Left('the process stops')
             result = self._act(caller, claim, rest)
             if isinstance(result, verbs.TakesLong) and self._slow is not None:
                 self._slow.submit(self._run, caller, claim, result.rest)
-                # The claim stays held, so that `renew` extends its deadline meanwhile.
+                # The claim remains in ``_held``, so that `renew` extends its deadline meanwhile.
                 goes_on = True
             elif isinstance(result, verbs.TakesLong):
                 result = self._act(caller, claim, result.rest)
@@ -185,7 +186,8 @@ class Runner:
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
-            # From here on, recovery in this process does not resume the further work.
+            # The claim on the further work is added to ``_held`` before this work is released, so
+            # that the recovery in this process does not resume the further work.
             begins = more is not None and self._hold(more)
             if not goes_on:
                 self._release(claim)
@@ -195,9 +197,9 @@ class Runner:
 
     def _act(self, caller: context.RequestContext, claim: records.Claim,
              rest: Callable[[], object] | None) -> verbs.TakesLong | records.Claim | None:
-        """Execute the method of a verb or its remaining part, and end the work.
+        """Execute the method of a verb or the remaining part of its work, and end the work.
 
-        :returns: remaining part of work that takes long, or the claim of further work on the
+        :returns: remaining part of work that takes long, or the claim on further work on the
             resource; None if there is neither
         """
         actor, verb = self._verbs[claim.name]
@@ -239,7 +241,7 @@ class Runner:
             verb.then(actor, caller, claim, result)
 
     def _lost(self, claim: records.Claim, result: object, reason: Exception) -> None:
-        """Log the loss of a claim, and undo what the method has created, if anything."""
+        """Log the loss of a claim, and call ``Verb.undo`` if the method has returned a result."""
         LOG.info('Lost the claim on work%s', _fields(claim, reason=reason))
         actor, verb = self._verbs[claim.name]
         if result is not None and verb.undo is not None:
@@ -249,7 +251,7 @@ class Runner:
         try:
             work.interrupt(self._database, claim, str(reason))
         except errors.DatabaseUnavailable:
-            # The work is repeated all the same. Only its list does not show the reason.
+            # The work is repeated nevertheless. Only the list of work does not show the reason.
             LOG.info('Failed to store reason of interrupted work%s', _fields(claim))
 
 

@@ -2,7 +2,8 @@
 
 The method executes the work on the backend under a claim
 (`blockattach.storage.domain.records.Claim`). It must be idempotent, because the work may be
-repeated at any time. Everything else about the work is declared, see `Verb`.
+repeated at any time. The decorator declares how the work ends, fails and is cancelled (`Verb`). A
+kind of work is named ``noun.verb``, such as ``volume.extend``.
 """
 import dataclasses
 from collections.abc import Callable
@@ -18,24 +19,27 @@ from blockattach.storage.domain import records
 _MARK = '__work__'
 _Method = TypeVar('_Method', bound=Callable[..., Any])
 Failure = Callable[[Any, records.Claim, work_rows.Say], object]
-"""Function that changes the resource, ends its work and creates the user message, all in one
-transaction. Its arguments are the actor (the object with the declared method), the claim, and the
-function that creates the message. It raises StaleGeneration if the claim has been lost.
+"""Function that ends failed work.
+
+In one transaction, it changes the resource, deletes the work item and creates the user message.
+Its arguments are the actor (the object with the declared method), the claim, and the function that
+creates the message. It raises StaleGeneration if the claim has been lost.
 """
 Done = Callable[[Any, records.Claim, Any], object]
-"""Function that is called after the method has returned. Its arguments are the actor, the claim,
-and the result of the method. It may return the claim of further work on the resource, which the
-owner then executes at once.
+"""Function that is called after the declared method has returned.
+
+Its arguments are the actor, the claim, and the result of the method. It may return the claim on
+further work on the resource. The runner then executes this work at once.
 """
 
 
 class Failed(Exception):
-    """Raised if the work cannot succeed and has left nothing behind on the backend.
+    """Raised if the work cannot succeed and nothing of it remains on the backend.
 
     A BackendRefused error has the same meaning.
 
-    :ivar result: the result that the method would have returned
-    :ivar message: user message that replaces the message of the verb; None to keep the latter
+    :ivar result: value that is passed to `Verb.then`, or to `Verb.undo` if the claim was lost
+    :ivar message: user message that replaces `Verb.message`; None to use `Verb.message`
     """
 
     def __init__(self, reason: str, result: object = None,
@@ -46,7 +50,7 @@ class Failed(Exception):
 
 
 class Left(Exception):
-    """Raised if the process stops before the work has ended. The next process resumes the work."""
+    """Raised if the process stops before the work has ended. Another process resumes the work."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class TakesLong:
 
     The runner executes such work in separate threads, so that no other work waits for it.
 
-    :ivar rest: executes the remaining part of the work, and returns the result of the method
+    :ivar rest: function that executes the remaining part of the work, and returns the result of
+        the method
     """
 
     rest: Callable[[], object]
@@ -67,26 +72,26 @@ class Verb:
 
     The actor is the object with the declared method.
 
-    :ivar name: ``noun.verb``. Metrics use this name, as do the failpoints ``work.NAME.before`` and
-        ``work.NAME.after``
+    :ivar name: ``noun.verb``. Metrics use this name, and so do the failpoints ``work.NAME.before``
+        and ``work.NAME.after``
     :ivar method: name of the method of the actor
-    :ivar deadline: name of the option with the seconds until other processes may resume the work.
-        They resume it after the deadline if the attempt has not reported its end, or if its
-        process no longer renews the deadline
-    :ivar ends: outcomes of the work in the table of verbs. None if the method hands the work on,
-        or if ``done`` and ``cancel`` end the work
-    :ivar done: called after the method has returned and the work has ended. Without ``ends``, it
-        ends the work itself
+    :ivar deadline: name of the option with the seconds until the deadline of the work. Another
+        process may resume the work after the deadline, unless the owner has ended the work or has
+        renewed the deadline
+    :ivar ends: outcomes of the work in `blockattach.storage.db.work_verbs.VERBS`. None if the
+        method passes the work on to another process, or if ``done`` and ``cancel`` end the work
+    :ivar done: called after the method has returned. If ``ends`` has an outcome for success, the
+        work has ended before the call. Otherwise, ``done`` must end the work
     :ivar failed: ends the work after `Failed` instead of ``ends``, unless it returns False. If
-        both are None, failed work is repeated after its deadline
-    :ivar message: user message of failed work, to which the reason is added
+        neither has an end for failed work, the work is repeated after its deadline
+    :ivar message: user message about failed work, to which the reason is added
     :ivar then: called after failed work has ended, with the actor, the caller, the claim and
         `Failed.result`
-    :ivar undo: called with the actor and the result of the method, if the claim was lost while
-        the method was running
-    :ivar cancel: ends work that no process executes, instead of ``ends``. It raises Conflict if
-        this is not safe. If both are None, the work cannot be cancelled
-    :ivar cancel_message: user message of cancelled work, created in the same transaction
+    :ivar undo: called with the actor and the result of the method if the claim was lost while the
+        method was running
+    :ivar cancel: ends work that an operator cancels, instead of ``ends``. It raises Conflict if
+        the cancellation is not safe. If both are None, the work cannot be cancelled
+    :ivar cancel_message: user message about cancelled work
     """
 
     name: str
@@ -103,13 +108,14 @@ class Verb:
 
 
 def work(name: str, ends: bool = True, **more: Any) -> Callable[[_Method], _Method]:
-    """Declare that a method executes work.
+    """Declare that a method executes one kind of work.
 
     The method is called with the context of the caller and the claim.
 
     :param name: ``noun.verb``
-    :param ends: False if the method hands the work on instead of ending it
-    :param more: other fields of `Verb`
+    :param ends: False to ignore the outcomes in `blockattach.storage.db.work_verbs.VERBS`, because
+        the method passes the work on to another process
+    :param more: values of other fields of `Verb`
     """
     def declare(method: _Method) -> _Method:
         row = work_verbs.VERBS.get(name) if ends else None
@@ -121,6 +127,6 @@ def work(name: str, ends: bool = True, **more: Any) -> Callable[[_Method], _Meth
 
 
 def declared(actor: type) -> dict[str, Verb]:
-    """Return the declarations of the methods of a class, by ``noun.verb``."""
+    """Return the declarations of work by the methods of a class, by ``noun.verb``."""
     return {verb.name: verb for name in dir(actor)
             if (verb := getattr(getattr(actor, name), _MARK, None)) is not None}
