@@ -41,7 +41,7 @@ class AttachmentControl:
                request: idempotency.Request | None = None) -> records.Attachment:
         """Create an attachment. If a connector is given, also connect its host.
 
-        :param volume: volume, as the request was authorized for it
+        :param volume: volume for which the request was authorized
         :param wish: requested attachment
         :param request: identity of a request with an idempotency key, which creates only one
             attachment if it is repeated; None without a key

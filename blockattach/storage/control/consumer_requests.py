@@ -29,7 +29,8 @@ def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
          mode: Any, forbidden_by: str | None) -> attachments.Wish:
     """Validate the arguments of a create call, and return the requested attachment.
 
-    :param expected: volume and existing attachments, as the request was authorized for them
+    :param expected: precondition of the attachment, with the volume for which the request was
+        authorized
     :param connector: connector of the host; if empty, the attachment only reserves the volume
     :param forbidden_by: result of `blockattach.storage.policy.access.forbidden_by`
     :raises InvalidInput: an argument is malformed
@@ -63,7 +64,7 @@ def named(caller: context.RequestContext, key: Any,
     :param key: idempotency key; None if the caller sends no key
     :param arguments: other arguments of the call, which a repeated call must not change
     :returns: None if the caller sends no key
-    :raises InvalidInput: the key is not a string, empty or too long
+    :raises InvalidInput: the key is not a string, is empty, or is too long
     """
     if key is None:
         return None
@@ -77,7 +78,7 @@ def named(caller: context.RequestContext, key: Any,
 
 def filters(caller: context.RequestContext, requested: Any,
             all_projects: Any) -> attachment_queries.Filters:
-    """Validate the filters of a list of attachments.
+    """Validate the filters of a list call, and return them.
 
     :param requested: values of filters by the names in `FILTERS`
     :param all_projects: True to list the attachments of all projects. This has no effect if the
@@ -102,7 +103,9 @@ def filters(caller: context.RequestContext, requested: Any,
 
 
 def page(marker: Any, limit: Any, most: int) -> paging.Page:
-    """Validate the page of a list that a caller requests. The newest items come first.
+    """Validate the marker and the limit of a list call, and return the page.
+
+    The newest attachments come first.
 
     :param marker: ID of the last attachment on the previous page; None for the first page
     :param limit: number of attachments on the page; None for the maximum

@@ -1,7 +1,8 @@
 """Check of the detach rule against CVE-2023-2088 before an attachment is deleted or moved.
 
-`blockattach.storage.domain.detach_rule` contains the rule. This module reads the facts that the
-rule needs: the roles of the service token, the attachment, and if necessary the answer of Nova.
+While Nova uses an attachment, the rule (`blockattach.storage.domain.detach_rule`) allows only a
+service to delete it. This module reads the facts that the rule needs: the roles of the service
+token, the attachment, and if necessary the answer of Nova.
 """
 import dataclasses
 import logging
@@ -64,11 +65,11 @@ class DetachRule:
     def check_volume(self, caller: context.RequestContext, volume_id: str,
                      rows: Sequence[records.Attachment], attachment_id: str | None,
                      verb: detach_rule.Verb) -> None:
-        """Raise an error if a caller may not end an attachment of a volume.
+        """Raise an error if a caller may not delete an attachment of a volume.
 
         :param rows: live attachments to which the request may refer
         :param attachment_id: attachment that the caller names; None for the only attachment
-        :param verb: request that ends the attachment, such as os-detach
+        :param verb: request that deletes the attachment, such as os-detach
         :raises AttachmentNotNamed: no attachment has this ID, or none is named and ``rows`` does
             not contain exactly one
         :raises InvalidInput: the attachment belongs to another volume

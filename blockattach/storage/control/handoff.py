@@ -1,4 +1,4 @@
-"""RPC calls that ask another process to execute work that is already stored.
+"""RPC calls that ask another process to execute work that is stored in the database.
 
 If a call fails, no work is lost, because the other process also finds the work in the database.
 """

@@ -51,8 +51,8 @@ class LegacyControl:
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
         """Delete the oldest legacy reservation of a volume that no host uses (os-unreserve).
 
-        If there is none and the volume is not multiattach, a reservation that a host uses is
-        deleted. Without a legacy reservation, nothing changes.
+        If hosts use all legacy reservations and the volume is not multiattach, the oldest one is
+        deleted nevertheless. Without a legacy reservation, nothing changes.
         """
         rows = self._rows(volume)
         # In a multiattach volume, another client may have created the connected reservation.
@@ -112,11 +112,14 @@ class LegacyControl:
     def _to_connect(self, volume: records.Volume, initiator: str) -> records.Attachment | None:
         """Return the attachment for the connection of an initiator.
 
-        The attachment is the first one that exists of: a legacy reservation that the host of the
-        initiator uses, a legacy reservation that no host uses, another attachment of this host,
-        and an attachment that os-attach has created without a connector.
+        The first of these attachments that exists is returned:
 
-        :returns: None if there is no such attachment
+        1. a legacy reservation that the host of the initiator uses
+        2. a legacy reservation that no host uses
+        3. another attachment that the host of the initiator uses
+        4. an attachment that os-attach has created without a connector
+
+        :returns: None if none of them exists
         """
         rows = self._rows(volume)
         live = [row for row in rows if row.state in (_State.CONNECTED, _State.ATTACHED)]
@@ -129,9 +132,8 @@ class LegacyControl:
                              connector: Mapping[str, Any] | None) -> None:
         """Disconnect the host of a connector, and delete its attachment (os-terminate_connection).
 
-        Nothing is deleted unless exactly one attachment matches the connector. If several servers
-        of a host use the volume, the connector does not identify the server. The host then stays
-        connected until os-detach names the attachment.
+        If several servers of a host use the volume, the connector does not identify the server.
+        Nothing is deleted then, and the host stays connected until os-detach names an attachment.
 
         :param connector: connector of the host. None for the only legacy reservation, or for the
             only attachment if there is no legacy reservation
@@ -230,8 +232,8 @@ class LegacyControl:
                      attachment_id: str | None) -> None:
         """Delete an attachment regardless of its state and of backend errors (os-force_detach).
 
-        An error status of the volume is replaced by the status that follows from its remaining
-        attachments.
+        A volume in an error status, or in a status that os-reset_status has set, then gets the
+        status that follows from its remaining attachments.
 
         :param attachment_id: None for the only attachment
         :raises InvalidInput: ``attachment_id`` is None, and the volume has several attachments
@@ -255,10 +257,9 @@ class LegacyControl:
 
 
 def _is_attached_to(row: records.Attachment, consumer: attachments.Attached) -> bool:
-    """Return True if an attachment attaches the volume to a consumer of os-attach.
+    """Return True if the volume is already attached to the server or host that os-attach names.
 
-    The attachment must have the server of the consumer. If the consumer is a host without a
-    server, the attachment must have this host and no server.
+    If os-attach names only a host, the attachment must have this host and no server.
     """
     same = (row.instance_uuid == consumer.instance_uuid if consumer.instance_uuid
             else row.instance_uuid is None and row.host == consumer.host)
@@ -269,7 +270,8 @@ def _behind(rows: Sequence[records.Attachment],
             connector: Mapping[str, Any]) -> list[records.Attachment]:
     """Return the attachments of the host of a connector.
 
-    They are found by the initiator of the connector, or by its host name if it has no initiator.
+    The attachments are found by the initiator of the connector, or by its host name if it has no
+    initiator.
     """
     initiator, host = connector.get('initiator'), connector.get('host')
     if initiator:
@@ -290,11 +292,10 @@ def _unconnected(rows: Sequence[records.Attachment]) -> records.Attachment | Non
 
 def _reservation_for(rows: Sequence[records.Attachment],
                      consumer: attachments.Attached) -> records.Attachment | None:
-    """Return the legacy reservation that becomes the attachment of a consumer of os-attach.
+    """Return the legacy reservation that os-attach turns into an attachment.
 
-    The reservation is the first one that exists of: the oldest reservation that the host of the
-    consumer uses, the oldest that no host uses, and the oldest of all. If the consumer has no
-    host, only the last one applies.
+    If os-attach names a host, a reservation that this host uses is preferred, and then a
+    reservation that no host uses. Otherwise the oldest reservation is returned.
 
     :returns: None if there is no legacy reservation
     """

@@ -69,7 +69,7 @@ class LogControl:
     def get(self, caller: context.RequestContext, choice: Choice) -> list[Levels]:
         """Return the log levels of the selected processes.
 
-        Processes that do not respond are not contained.
+        The result does not contain processes that do not respond.
         """
         return list(self._each(
             choice, lambda process: process.get_log_levels(caller, choice.prefix)))

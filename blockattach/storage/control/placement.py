@@ -108,7 +108,9 @@ class PlacementControl:
                        f'volumes. Detach the volume first.')
 
     def _destination(self, named: str) -> str:
-        """Return the name of a destination, in which the name of a cluster replaces a host.
+        """Return the name of a destination, as it appears in the names of its pools.
+
+        The name of a member of a cluster is replaced by the name of the cluster.
 
         :param named: destination that the request names
         :raises InvalidInput: the destination does not exist, or no service of it is up and enabled

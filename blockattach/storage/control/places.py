@@ -34,7 +34,9 @@ def pool(database: storage_db.Database, place: Place, down_after: float) -> pool
 
 
 def backend(database: storage_db.Database, place: Place, down_after: float) -> str:
-    """Return the name of the backend of a place, if one of its services is up and enabled.
+    """Return the name of the backend that a request names, if it is available.
+
+    A backend is available if one of its volume services is up and enabled.
 
     :param down_after: seconds without a heartbeat after which a service counts as down
     :returns: ``host@backend`` or ``cluster@backend``

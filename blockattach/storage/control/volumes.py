@@ -38,12 +38,12 @@ class VolumeControl:
                progress: Mapping[str, Any] | None = None) -> records.Volume:
         """Create the row of a volume, and ask the scheduler to place the volume.
 
-        :param kind: volume type, as the request was authorized for it
+        :param kind: volume type for which the request was authorized
         :param availability_zone: None for the configured default zone
         :param request: identity of a request with an idempotency key, which creates only one
             volume if it is repeated; None without a key
         :param hints: scheduler hints of the client
-        :param source: source of the data, as the request was authorized for it; None for an empty
+        :param source: source of the data, for which the request was authorized; None for an empty
             volume
         :param progress: initial ``progress`` of the work item that creates the volume
         :raises InvalidInput: the request context has no project

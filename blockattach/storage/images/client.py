@@ -132,8 +132,7 @@ class UserImages(_Client):
 
 
 class ServiceImages(_Client):
-    """Client that uses the account in ``[glance]``, which sees all images and their data.
-    """
+    """Client that uses the account in ``[glance]``, which sees all images and their data."""
 
     def __init__(self, settings: glance_conf.GlanceSettings,
                  outgoing: requests.Session | None = None) -> None:

@@ -61,7 +61,7 @@ class Weighing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Verdicts on all pools.
+    """Verdicts on all pools (`blockattach.storage.domain.placement.Verdict`).
 
     :ivar verdicts: verdicts on the suitable pools, the best pool first, followed by the verdicts
         on the rejected pools, ordered by name
@@ -152,10 +152,10 @@ class PoolChooser:
         self._counting = any(weighing.name == COUNTING for weighing in weighers)
 
     def with_facts(self, request: pools.VolumeRequest) -> pools.VolumeRequest:
-        """Return the request with current facts, as the configured filters and weighers need them.
+        """Return the request with the facts that the configured filters and weighers need.
 
-        The facts are not part of the RPC call, because a volume that waits, or is placed again
-        after a crash, must be placed by the current facts.
+        The facts are read here and are not part of the RPC call. A volume that waits, or is placed
+        again after a crash, is therefore placed by the current facts.
 
         :raises VolumeNotFound: the volume was deleted
         """
@@ -186,8 +186,11 @@ class PoolChooser:
 
     def would_choose(self, request: pools.VolumeRequest, volume_type_id: str,
                      project_id: str | None, user_id: str | None) -> Choice:
-        """Return a verdict on every pool for an imaginary volume without name and scheduler hints.
+        """Return a verdict on every pool for a volume that does not exist.
 
+        The volume has no name and no scheduler hints.
+
+        :param request: requirements of the volume
         :raises VolumeTypeNotFound: the volume type does not exist
         """
         facts = placing_facts.of_new(self._database, volume_type_id, project_id, user_id,

@@ -58,7 +58,8 @@ class Placement:
     def place_postponed(self) -> None:
         """Place the volumes that wait in this process because backends were still starting.
 
-        A volume that is not placed by this method is placed by any scheduler after its deadline.
+        Without this call, the volumes would wait until a scheduler places them after their
+        deadlines.
         """
         with self._lock:
             postponed, self._postponed = self._postponed, {}

@@ -155,7 +155,6 @@ def load_filters(names: Iterable[str]) -> dict[str, placement.Filter]:
     The filters of `placement.ALWAYS` come first.
 
     :param names: names of further filters
-
     :raises ConfigurationError: a filter is neither built-in nor installed, or cannot be loaded
     """
     return {name: _find(FILTER_GROUP, FILTERS, name) for name in (*placement.ALWAYS, *names)}
@@ -165,7 +164,6 @@ def load_weighers(multipliers: Iterable[tuple[str, float]]) -> list[pipeline.Wei
     """Return weighers with their multipliers.
 
     :param multipliers: name and multiplier of each weigher
-
     :raises ConfigurationError: a weigher is neither built-in nor installed, or cannot be loaded
     """
     return [pipeline.Weighing(name, _find(WEIGHER_GROUP, WEIGHERS, name), multiplier)

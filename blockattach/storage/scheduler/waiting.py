@@ -1,4 +1,4 @@
-"""New placement of volumes whose placement was interrupted or whose manager is down."""
+"""Repeated placement of volumes whose placement was interrupted or whose manager is down."""
 import functools
 
 from blockattach.platform import context
@@ -44,7 +44,7 @@ class WaitingVolumes:
     def create(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Place the creation of a volume again.
 
-        If the scheduler has already claimed space on a pool, this claim is released first.
+        If a scheduler has already claimed space on a pool, this claim is released first.
         """
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         generation = volume.generation
@@ -70,7 +70,7 @@ class WaitingVolumes:
     def migrate(self, caller: context.RequestContext, claim: records.Claim) -> None:
         """Place the migration of a volume again.
 
-        If the scheduler has already claimed space on a destination pool, this claim is released
+        If a scheduler has already claimed space on a destination pool, this claim is released
         first.
         """
         volume = volume_queries.get_bare(self._database, claim.resource_id)

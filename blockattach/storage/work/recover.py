@@ -197,7 +197,7 @@ class Recovery:
         return case._replace(act=act)
 
     def look(self) -> int:
-        """Repair the results of `cases`, and return the number of repaired cases."""
+        """Repair the cases that `cases` returns, and return the number of repaired cases."""
         return self._each(self.cases()).count(REPAIRED)
 
 

@@ -83,14 +83,16 @@ class Verb:
     :ivar done: called after the method has returned. If ``ends`` has an outcome for success, the
         work has ended before the call. Otherwise, ``done`` must end the work
     :ivar failed: ends the work after `Failed` instead of ``ends``, unless it returns False. If
-        neither has an end for failed work, the work is repeated after its deadline
+        ``failed`` is None and ``ends`` has no outcome for failed work, the work is repeated after
+        its deadline
     :ivar message: user message about failed work, to which the reason is added
     :ivar then: called after failed work has ended, with the actor, the caller, the claim and
         `Failed.result`
     :ivar undo: called with the actor and the result of the method if the claim was lost while the
         method was running
     :ivar cancel: ends work that an operator cancels, instead of ``ends``. It raises Conflict if
-        the cancellation is not safe. If both are None, the work cannot be cancelled
+        the cancellation is not safe. If ``cancel`` and ``ends`` are both None, the work cannot be
+        cancelled
     :ivar cancel_message: user message about cancelled work
     """
 

@@ -29,7 +29,7 @@ _OF_TYPES = ('volume_type_extra_specs', 'encryption', 'volume_type_projects',
 _PARTS = _OF_TYPES[:2]
 """Tables in Cinder whose refused rows exclude their volume type.
 
-Without such a row, the type would be a different one.
+Without such a row, the imported type would differ from the type in Cinder.
 """
 _NO_SPECS = 'qos_specs_id: no imported QoS specs have this id'
 
@@ -70,8 +70,9 @@ class Catalogue:
 
         This is the imported type if Cinder has one with this name, else the existing type.
 
-        :returns: volume type, or None if neither exists. An existing type comes without its extra
-            specs and its encryption
+        :param name: name of the configured default type
+        :returns: volume type, or None if neither type exists. An existing type is returned without
+            its extra specs and its encryption
         """
         found = next((kind for kind in self.kinds.values() if kind.name == name), None)
         if found is not None:

@@ -35,9 +35,9 @@ class Finding(NamedTuple):
 class Report:
     """Numbers of rows by table, and the rows that are refused or changed.
 
-    :ivar found: numbers of rows read from Cinder, by tables of this service
-    :ivar there: numbers of rows that already exist in this service, by its tables
-    :ivar taken: numbers of imported rows, by tables of this service
+    :ivar found: numbers of rows read from Cinder, by table of this service
+    :ivar there: numbers of rows that already exist in this service, by table
+    :ivar taken: numbers of imported rows, by table of this service
     :ivar left: numbers of rows that are not supported here, by the keys of
         `blockattach.storage.domain.importing.LEFT`
     :ivar changed: findings about changed rows

@@ -104,7 +104,7 @@ class Reader:
                  **of: list[str]) -> report.Rows:
         """Return the valid rows of a table in Cinder.
 
-        :param flaws: findings by id of the volume, to which those about invalid rows are added
+        :param flaws: findings by id of the volume. The findings about invalid rows are added
         :param owners: snapshots or attachments to which the rows belong, by id; None if the rows
             belong to volumes
         :param of: name of the column with the id of the owner, and the ids to read

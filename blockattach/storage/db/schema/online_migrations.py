@@ -90,7 +90,7 @@ def remaining(database: storage_db.Database,
               migrations: tuple[Migration, ...] = MIGRATIONS) -> dict[str, int]:
     """Return the number of rows to migrate, by the name of the migration.
 
-    A migration without remaining rows is not contained.
+    The result contains only migrations with remaining rows.
     """
     found = {migration.name: migration.remaining(database) for migration in migrations}
     return {name: number for name, number in found.items() if number}

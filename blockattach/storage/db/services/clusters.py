@@ -51,7 +51,6 @@ def get(database: storage_db.Database, down_after: float, name: str,
     """Return a cluster by its name and the binary of its members.
 
     :param name: ``cluster@backend``
-
     :raises ClusterNotFound: the cluster has no members
     """
     found = list_all(database, down_after, name, binary)

@@ -332,8 +332,8 @@ class Presence:
         """
         :param cluster: ``cluster@backend`` if several services share the backend, else None
         :param sole: True if only one process may run with this binary and host
-        :param reconciled: returns the repairs that a heartbeat reports; None if the service has no
-            backend
+        :param reconciled: function that returns the repairs by the service, for its heartbeats;
+            None if the service has no backend
         """
         self.process_instance = database.new_id().replace('-', '')
         """Identifier of this process instance."""

@@ -27,7 +27,10 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
         'id', 'created_at', 'updated_at', 'name', 'status', 'volume_id', 'availability_zone',
         'project_id', 'user_id', 'volume_type_id')},
     'display_name': _rows.c.name, 'volume_size': _rows.c.size_gb}
-"""Columns of the sort keys of a snapshot list. Administrators may filter by the same keys."""
+"""Columns by which a list of snapshots can be sorted, by their names in the API.
+
+Administrators may filter the list by the same columns.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def find_even_deleted(database: storage_db.Database,
 def claimed(database: storage_db.Database, claim: records.Claim) -> snapshots.Snapshot | None:
     """Return the live snapshot on which a claim is held, or None if the claim is not valid.
 
-    The claim is valid while the row in ``work`` has its owner and its generation.
+    The claim is valid while the work item has the owner and the generation of the claim.
     """
     return _first(database, _rows.select().where(
         _rows.c.id == claim.resource_id, snapshot_rows.LIVE, sa.exists().where(

@@ -40,7 +40,7 @@ Change = Callable[[dict[str, str]], Mapping[str, str]]
 class Draft:
     """Requested properties of a new snapshot.
 
-    :ivar volume: volume of the snapshot, as the request was authorized for it
+    :ivar volume: volume for which the request was authorized
     :ivar in_use: True if a snapshot of a volume in use is allowed
     :ivar reference: name of the existing snapshot on the backend that the manage operation adopts;
         None to create a snapshot

@@ -27,7 +27,7 @@ _types = models.volume_types
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     name: _specs.c[name] for name in ('id', 'name', 'consumer', 'created_at', 'updated_at')}
-"""Columns of the sort keys of a list. Lists may be filtered by the first three keys."""
+"""Columns by which a list of QoS specs can be sorted, by their names in the API."""
 
 
 @storage_db.retried

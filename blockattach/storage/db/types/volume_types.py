@@ -50,7 +50,7 @@ _SHARE = statements.Statement(lambda dialect: _live().with_for_update(read=True)
 
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {name: _types.c[name] for name in (
     'id', 'name', 'description', 'is_public', 'created_at', 'updated_at')}
-"""Columns of the sort keys of a list of volume types, by their names in the API."""
+"""Columns by which a list of volume types can be sorted, by their names in the API."""
 
 
 def columns_of(kind: records.VolumeType) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
 
 def default(database: storage_db.Database, project_id: str | None,
             name: str) -> records.VolumeType:
-    """Return the type of new volumes of a project for which the request names no type.
+    """Return the default type of a project, for volumes that are created without a type.
 
     :param name: name of the configured default type, for projects without a default type of their
         own
@@ -281,7 +281,7 @@ def create_encryption(database: storage_db.Database, type_id: str, provider: str
                       key_size: int | None = None) -> records.TypeEncryption:
     """Create the encryption of a volume type, which has no volumes yet.
 
-    :param key_size: in bits
+    :param key_size: size of the key in bits; None if it is not specified
     :raises VolumeTypeNotFound: no live volume type has this id
     :raises VolumeTypeInUse: live volumes have the type
     :raises VolumeTypeEncryptionExists: the type has an encryption already
