@@ -32,7 +32,7 @@ def reset(control: attachment_control.AttachmentControl, caller: context.Request
     database = control.backend.database
     _check(volume.id, resets.reset_facts(database, volume.id, requested))
     if requested.attach_status == reset_rule.DETACHED:
-        # The attachments are deleted like by other operations, so their grants are revoked too.
+        # The attachments are deleted by `remove`, which also revokes their grants at the target.
         rows = attachment_queries.of_volume(database, volume.id, with_legacy=True)
         verb = detach_rule.Verb.RESET
         # All attachments are checked before the first one is deleted, so that nothing changes if

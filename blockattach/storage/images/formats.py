@@ -113,7 +113,7 @@ class Digest:
             name, self._expected = image.os_hash_algo, image.os_hash_value
         if self._expected is None or name not in _DIGESTS:
             raise _refused(image, 'the image has no supported hash or checksum')
-        # Without the argument, Python refuses MD5 in FIPS mode.
+        # Without ``usedforsecurity=False``, Python refuses MD5 in FIPS mode.
         self._hash = hashlib.new(name, usedforsecurity=False)
         self._size = 0
 

@@ -92,7 +92,7 @@ def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool):
-        # The function is a comparison, such as "volume.size < 5".
+        # The expression is a comparison, such as "volume.size < 5".
         return float(BEST * value)
     if isinstance(value, str) or not 0 <= value <= BEST:
         _warn(request, pool, 'goodness_function', f'{value!r} is not between 0 and {BEST}')

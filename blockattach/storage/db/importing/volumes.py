@@ -131,8 +131,8 @@ class Reader:
 
     def _draft(self, row: dict[str, Any],
                parts: dict[str, list[dict[str, Any]]]) -> Draft | list[report.Finding]:
-        # Any member of a cluster serves the volumes of the cluster, so the name of the cluster is
-        # that of the backend.
+        # Any member of a cluster serves the volumes of the cluster, so the pool is named after the
+        # cluster instead of the host.
         pool = importing.pool_of(row.get('cluster_name') or row['host'], self._choices)
         kind = self._kinds.get(row['volume_type_id']) if row['volume_type_id'] else self._default
         refused = [report.finding('volumes', row, code)

@@ -317,7 +317,7 @@ def _reconciled(text: str | None) -> records.Reconciled | None:
     if values is None:
         return None
     at = values['last_at']
-    # A newer release may have reported more.
+    # A newer release may have stored more fields, which are ignored.
     return records.Reconciled(values['repaired'], values['last'],
                               at and datetime.datetime.fromisoformat(at))
 

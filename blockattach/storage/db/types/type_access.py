@@ -74,7 +74,7 @@ def _is_there(connection: sa.Connection, type_id: str, project_id: str) -> bool:
 
 
 def _lock_private(connection: sa.Connection, type_id: str) -> None:
-    # The lock prevents that the type becomes public or is deleted before the commit.
+    # The lock keeps the type from becoming public, or being deleted, before the commit.
     volume_types.lock(connection, type_id)
     if volume_types.read(connection, type_id).is_public:
         raise errors.VolumeTypePublic
