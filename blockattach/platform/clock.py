@@ -11,18 +11,19 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Wall time for records and replies, monotonic time for waiting."""
+    """Source of UTC wall time for records and replies, and of monotonic time for waiting."""
 
     def monotonic(self) -> float:
         """Return the monotonic time in seconds, for measuring durations."""
         return time.monotonic()
 
     def utcnow(self) -> datetime.datetime:
-        """Return the current UTC time, without zone, as the API prints times."""
+        """Return the current UTC time as a naive datetime, which the API formats unchanged.
+        """
         return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for an event for at most ``seconds``; return True if the event was set."""
+        """Wait for an event for at most ``seconds``. Return True if the event was set."""
         return event.wait(seconds)
 
     def until(self, condition: Callable[[], bool], seconds: float, tick: float) -> bool:

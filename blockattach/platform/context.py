@@ -4,27 +4,28 @@ from typing import Any
 from oslo_context import context as oslo_context
 
 SERVICE_ROLES = ('service',)
-"""Default roles of a service token, used where no identity service defines them."""
+"""Roles of a service token where neither Keystone nor an option defines these roles."""
 
 
 class RequestContext(oslo_context.RequestContext):
     """Context of a request, with the credentials that policies check.
 
-    ``is_admin`` is decided once, where the request arrives, and is sent with messages like
-    ``service_roles``.
+    ``is_admin`` is decided once, by the process that receives the request. RPC messages contain
+    ``is_admin`` and ``service_roles``.
 
     :ivar deadline: time at which the caller stops waiting, on the monotonic clock of this process;
-        None if unknown. Messages carry the remaining seconds
-    :ivar traceparent: trace context of a message; None if there is none
+        None if unknown. RPC messages contain the remaining seconds
+    :ivar traceparent: W3C trace context of the RPC message; None if the message has none
     """
 
     FROM_DICT_EXTRA_KEYS = ['service_roles']
 
     def __init__(self, overwrite: bool = True, **values: Any) -> None:
         """
-        :param overwrite: True to store the context as that of the current thread, which then logs
-            with this context. If False, oslo.context would still store the context of a thread
-            that has none, and the thread would log with that context forever
+        :param overwrite: True to store this context as the context of the current thread, which
+            the log lines of the thread then show. False never stores the context. oslo.context
+            itself would store it in a thread without a context, and no later context would replace
+            it
         """
         self._stores_itself = overwrite
         super().__init__(overwrite=overwrite, **values)
@@ -33,7 +34,8 @@ class RequestContext(oslo_context.RequestContext):
         self.traceparent: str | None = None
 
     def update_store(self) -> None:
-        """Store the context as that of the current thread, unless ``overwrite`` is False."""
+        """Store this context for the current thread, unless ``overwrite`` is False.
+        """
         if self._stores_itself:
             super().update_store()
 

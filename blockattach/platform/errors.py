@@ -1,8 +1,9 @@
 """Base classes of all errors, and the errors that are not specific to a resource.
 
 Each class has a stable ``code`` for logs and programs, and a text for people. ``final`` is True if
-the error proves that nothing happened; only such an error may be returned as a failure at once.
-``retry_after`` is set if the condition is temporary and the request may be repeated.
+the error proves that the failed operation had no effect. After an error that is not final, the
+operation may have been executed, and the caller must determine the outcome. ``retry_after`` is set
+if the condition is temporary and the request may be repeated.
 
     BlockattachError
     ├── InvalidInput                 invalid request: nothing was changed
@@ -42,30 +43,37 @@ from typing import Any
 
 MODULES = ('blockattach.platform.errors', 'blockattach.storage.errors',
            'blockattach.compute.errors')
-"""Modules of the classes, which are part of their names on the bus.
+"""Modules of the error classes that an RPC reply may contain (``allowed_remote_exmods``).
 
-They are listed here because this module imports neither of the other two.
+The modules of the other two packages are listed by name, because this package must not import
+them.
 """
 
 _LONGEST_VALUE = 200
 _COMPOSED = ('reason', 'summary')
-"""Fields that contain texts of this service and are not shortened."""
+"""Names of fields with texts that this service has composed, which are not shortened."""
 
 
 def shortened(value: Any, most: int = _LONGEST_VALUE) -> Any:
-    """Return a text from a client cut to ``most`` characters; other values are unchanged."""
+    """Cut a text to ``most`` characters and append ``...``. Return any other value unchanged."""
     return f'{value[:most]}...' if isinstance(value, str) and len(value) > most else value
 
 
 class BlockattachError(Exception):
-    """Base class of all errors. Fields fill the text of the class unless a message is given."""
+    """Base class of all errors.
+
+    The message of an error is ``message`` if given. Otherwise it is ``text`` of the class, with
+    the placeholders replaced by ``fields``.
+    """
 
     code = 'internal'
     text = 'An unexpected error occurred.'
     status = 500
     """HTTP status of the response."""
     shown = False
-    """True if the response contains the text, False if only that the request failed."""
+    """True if the response contains the message of the error. Otherwise the client gets a general
+    text with status 500.
+    """
     final = True
     retry_after: str | None = None
     """Seconds after which the request may succeed; None if repeating it does not help."""
@@ -83,7 +91,8 @@ class BlockattachError(Exception):
 
 
 def is_known(error: BaseException) -> bool:
-    """Return True if the text explains the error, so that a log needs no traceback."""
+    """Return True for an error of this service, which a log explains without a traceback.
+    """
     return isinstance(error, BlockattachError)
 
 
@@ -92,18 +101,18 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameEr
 
 
 def is_defect(error: BaseException) -> bool:
-    """Return True if an error shows a programming error, so that retrying fails as well.
+    """Return True if an exception indicates a programming error, which a retry cannot fix.
 
-    Errors of the environment (files, networks, databases, other programs) have other classes, or
-    are OSErrors as well, such as `ssl.SSLCertVerificationError`.
+    Failures of files, networks, databases and other programs raise other classes. An OSError is
+    never a programming error, even if it is a ValueError as well (`ssl.SSLCertVerificationError`).
     """
     return isinstance(error, _DEFECTS) and not isinstance(error, OSError)
 
 
 def in_words(error: BaseException) -> str:
-    """Return the user-visible text of a backend failure, or of the error that it caused.
+    """Return the text for user messages (``words``) of an error, or else of its ``__cause__``.
 
-    :returns: an empty text if neither the error nor its cause has one
+    :returns: an empty text if neither exception has such a text
     """
     said = (getattr(one, 'words', '') for one in (error, error.__cause__))
     return next(filter(None, said), '')
@@ -215,18 +224,18 @@ class QuotaExceeded(BlockattachError):
 
 
 class BackendError(BlockattachError):
-    """Error that a driver may raise, of one of two kinds: refused or uncertain."""
+    """Error that a driver may raise, as a `BackendRefused` or a `BackendUncertain`."""
 
     code = 'backend.error'
     status = 500
     shown = True
     text = '%(reason)s'
     words = ''
-    """User-visible text of the error, without names and capacities."""
+    """Text for user messages, which names no backend and no capacity. Empty if there is none."""
 
 
 class BackendRefused(BackendError):
-    """Final error of a backend that has changed nothing."""
+    """Failure of a backend call that changed nothing."""
 
     code = 'backend.refused'
 
@@ -238,9 +247,9 @@ class BackendFull(BackendRefused):
 
 
 class BackendUncertain(BackendError):
-    """Error of a backend that may have executed the call in whole or in part.
+    """Failure of a backend call that may have been executed in whole or in part.
 
-    A repeated call must be safe.
+    Repeating the call must be safe.
     """
 
     code = 'backend.uncertain'
@@ -261,7 +270,7 @@ class ServiceUnreachable(BlockattachError):
 
 
 class ServiceSilent(BlockattachError):
-    """Service that is considered down because of missing heartbeats, and was not called."""
+    """RPC call that was not sent because the service has missed its heartbeats."""
 
     code = 'service.silent'
     status = 502
@@ -270,7 +279,8 @@ class ServiceSilent(BlockattachError):
 
 
 class DeadlinePassed(BlockattachError):
-    """Final error of a message that arrived after its deadline, or would have."""
+    """RPC message that was not executed because the deadline of its caller has passed.
+    """
 
     code = 'bus.deadline_passed'
     status = 503
@@ -281,7 +291,7 @@ class DeadlinePassed(BlockattachError):
 
 
 class Overloaded(BlockattachError):
-    """Rejection of a request that exceeds the capacity. Final: the request was not started."""
+    """Rejection of a request for lack of capacity, before the request was started."""
 
     code = 'queue.overloaded'
     status = 503
@@ -334,7 +344,10 @@ class LimitsUnavailable(IdentityUnavailable):
 
 
 class DatabaseUnavailable(BlockattachError):
-    """Unreachable database. Uncertain: this statement did nothing, earlier ones may have."""
+    """Unreachable database.
+
+    The failed statement had no effect, but earlier statements of the operation may have had one.
+    """
 
     code = 'database.unavailable'
     status = 503
@@ -345,7 +358,7 @@ class DatabaseUnavailable(BlockattachError):
 
 
 class DatabaseNotWritable(DatabaseUnavailable):
-    """Database that can only be read: full disk, read-only, or database file removed."""
+    """Database that cannot be written: full disk, read-only database, or removed database file."""
 
     code = 'database.not_writable'
     text = ('Cannot write to the database: the database is full or read-only. Retry the request '
@@ -366,7 +379,7 @@ class OutcomeUnknown(BlockattachError):
 
 
 class NovaUnavailable(BlockattachError):
-    """Nova outage before a detach. Final: the detach was not started."""
+    """Nova outage before a detach, which was therefore not started."""
 
     code = 'nova.unavailable'
     status = 503

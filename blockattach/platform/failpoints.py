@@ -5,7 +5,7 @@ A disabled failpoint costs one dictionary look-up. The name of a failpoint conta
 ``.after`` around each database operation, ``work.<noun>.<verb>.before`` and ``.after`` around
 asynchronous work, ``rpc.<interface>.<method>.<moment>`` on the bus,
 ``backend.<part>.<verb>.before`` and ``.after`` around each call of a backend driver. The page
-"Failpoints" of the documentation lists them all.
+"Failpoints" of the documentation lists all failpoints.
 
 The service never arms a failpoint by itself. Unit tests arm a failpoint with a function; operators
 and tests of whole processes use ``[failpoints] armed``: ``NAME=ACTION``, where the action is one
@@ -38,11 +38,14 @@ _armed: dict[str, Callable[..., Effect | None]] = {}
 
 
 class Reached(Exception):
-    """Unexpected error, raised at a failpoint that is armed with ``raise``."""
+    """Unexpected exception that the action ``raise`` raises at a failpoint."""
 
 
 def point(name: str) -> Effect | None:
-    """Run the action armed at a failpoint, if any."""
+    """Run the action of a failpoint, if the failpoint is armed.
+
+    :returns: effect on the RPC message; None for no effect
+    """
     if _armed:
         action = _armed.get(name)
         if action is not None:
@@ -54,7 +57,7 @@ def point(name: str) -> Effect | None:
 
 
 def arm(name: str, action: Action) -> None:
-    """Run ``action`` whenever the failpoint is reached."""
+    """Arm a failpoint with an action, which runs each time the failpoint is reached."""
     _armed[name] = action
 
 
@@ -64,7 +67,7 @@ def disarm(name: str) -> None:
 
 
 def arm_every(action: Callable[[str], Effect | None]) -> None:
-    """Run ``action`` with the name of the failpoint at each failpoint without its own action."""
+    """Arm all failpoints without an action of their own. ``action`` gets the failpoint name."""
     _armed[_EVERY] = action
 
 
@@ -76,7 +79,7 @@ def disarm_every() -> None:
 def configure(texts: Iterable[str]) -> None:
     """Arm failpoints given as ``NAME=ACTION[:SECONDS][*TIMES]``.
 
-    :raises ConfigurationError: a text is malformed, or its action is unknown
+    :raises ConfigurationError: an item of ``texts`` is malformed or contains an unknown action
     """
     for text in texts:
         name, _, effect = text.partition('=')
@@ -122,4 +125,4 @@ ACTIONS: dict[str, Callable[[str, float], Effect | None]] = {
     'drop': lambda name, seconds: Effect.DROP,
     'duplicate': lambda name, seconds: Effect.DUPLICATE,
 }
-"""Actions by name, called with the name of the failpoint and the delay in seconds."""
+"""Actions by name. An action is called with the name of the failpoint and a delay in seconds."""

@@ -1,4 +1,4 @@
-"""Requests with an ``Idempotency-Key``, which create nothing when repeated."""
+"""Requests with an ``Idempotency-Key`` header, whose repetition creates no second resource."""
 import dataclasses
 import hashlib
 
@@ -9,10 +9,10 @@ LONGEST_KEY = 255
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """Request with a key.
+    """Request with an ``Idempotency-Key`` header.
 
-    :ivar scope: digest of the caller, the operation and the key
-    :ivar body_digest: SHA-256 of the body, which every repetition must have
+    :ivar scope: SHA-256 of the project, the user, the method, the path and the key
+    :ivar body_digest: SHA-256 of the body. A repetition with another body is rejected
     """
 
     scope: str
@@ -21,11 +21,12 @@ class Request:
 
 def named(project_id: str, user_id: str, method: str, path: str, key: str,
           body_digest: str) -> Request:
-    """Return the request that a key stands for.
+    """Return the `Request` that an ``Idempotency-Key`` identifies.
 
-    The same key of another user, or for another operation, stands for another request.
+    If another user sends the same key, or the key is used for another operation, it identifies
+    another request.
 
-    :raises InvalidInput: the key is empty or too long
+    :raises InvalidInput: ``key`` is empty or longer than `LONGEST_KEY`
     """
     if not 0 < len(key) <= LONGEST_KEY:
         raise errors.InvalidInput(

@@ -1,6 +1,6 @@
 """Sessions and credentials for requests to other OpenStack services.
 
-Requests carry the token of a caller, or use an account of this service.
+Requests are authenticated with the token of a caller, or with an account of this service.
 """
 import os
 from typing import Any
@@ -19,12 +19,12 @@ from keystoneauth1.identity import v3
 from blockattach.platform.conf import account
 
 NO_TOKEN = 'notused'
-"""Token that the ``none`` plugin of keystoneauth sends."""
+"""Placeholder token that the ``none`` plugin of keystoneauth sends."""
 
 
 def open_session(settings: account.AccountSettings, timeout: float,
                  outgoing: requests.Session | None = None) -> session.Session:
-    """Create a session from the settings, for all threads. No connection is opened yet.
+    """Create a keystoneauth session that all threads can share, without opening a connection.
 
     :param timeout: timeout of each read in seconds
     :param outgoing: `requests` session that sends the requests; None to create one
@@ -53,9 +53,9 @@ def _unchanged(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
 
 
 def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
-    """Return the auth plugin of this service's own account.
+    """Return the auth plugin for the account of this service.
 
-    Without an account the plugin sends a placeholder token, which only services without
+    If no account is configured, the plugin sends a placeholder token, which only services without
     authentication accept.
     """
     if settings.plugin is not None:
@@ -78,14 +78,18 @@ def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
 
 def beside(user: plugin.BaseAuthPlugin,
            service: plugin.BaseAuthPlugin | None) -> plugin.BaseAuthPlugin:
-    """Return a plugin that sends the token of the user, and the service token if there is one."""
+    """Return an auth plugin that sends the user token, and any service token.
+
+    :param service: plugin for the service token; None to send no service token
+    """
     return user if service is None else service_token.ServiceTokenAuthWrapper(user, service)
 
 
 def endpoint(connections: session.Session, settings: account.AccountSettings, token: str,
              service_type: str) -> str:
-    """Return the URL of a service in the catalog of a caller.
+    """Return the endpoint URL of a service from the service catalog of a token.
 
+    :param service_type: type of the service in the catalog, such as ``compute``
     :raises ClientException: the catalog cannot be read, or does not contain the service
     """
     reply = connections.get(f'{settings.keystone}/auth/catalog',
@@ -98,7 +102,7 @@ def endpoint(connections: session.Session, settings: account.AccountSettings, to
 
 
 def body_of(reply: requests.Response) -> dict[str, Any]:
-    """Return the JSON object in a response, or an empty dictionary if there is none."""
+    """Return the body of a response if it is a JSON object, or else an empty dictionary."""
     try:
         body = reply.json()
     except ValueError:

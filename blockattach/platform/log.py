@@ -1,8 +1,8 @@
 """Logging set-up and the names of log fields.
 
 A log line is a constant, searchable sentence followed by identifiers: ``Attachment state changed
-attachment_id=... volume_id=...``. As JSON (``use_json``) the identifiers are stored under
-``fields``, by name. `FIELDS` contains all names; each kind of value has exactly one name.
+attachment_id=... volume_id=...``. In JSON (``use_json``), the identifiers are members of
+``fields``. `FIELDS` contains all names of identifiers. Each kind of value has exactly one name.
 
 oslo.log puts the request ID and the user before the sentence, or under ``context`` in JSON. Both
 are taken from the context of the thread that logs.
@@ -108,10 +108,10 @@ FIELDS: Mapping[str, str] = {
     'volume_type_id': 'ID of a volume type',
     'work': 'asynchronous operation, for instance ``volume.create``',
 }
-"""Description of each field, by name; ``doc/source/admin/logging.rst`` shows them."""
+"""Description of each log field by name, which ``doc/source/admin/logging.rst`` shows."""
 
 
-# Fields of steps that the line of a request includes: identifiers and errors.
+# Fields of `step` that the log line of the request includes: identifiers and errors.
 _NOTED = frozenset((
     'attachment_id', 'code', 'image_id', 'initiator', 'instance_uuid', 'pool', 'project_id',
     'qos_specs_id', 'reason', 'resource_id', 'server_id', 'snapshot_id', 'source_volid',
@@ -124,7 +124,8 @@ _NO_GLOBAL_REQUEST = '[None req-'
 
 
 class Fields:
-    """Identifiers of a log line, rendered only when the line is written and always on one line."""
+    """Identifiers of a log line, which are formatted without line breaks when it is written.
+    """
 
     __slots__ = ('_values',)
 
@@ -140,13 +141,15 @@ class Fields:
         return line
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values by name; all but numbers, booleans and None are converted to text."""
+        """Return the identifiers by name. Values that are not plain data are converted to text.
+        """
         return {name: value if isinstance(value, str | int | float | None) else str(value)
                 for name, value in self._values.items()}
 
 
 class Noted(Fields):
-    """Identifiers of the steps of a request, and the durations of its parts."""
+    """Fields of the log line of a request: identifiers of its steps, durations of its parts.
+    """
 
     __slots__ = ('_token',)
 
@@ -154,15 +157,19 @@ class Noted(Fields):
         super().__init__({})
 
     def begin(self) -> None:
-        """Collect the steps of this thread until `end` is called."""
+        """Start to collect the fields of steps and parts of this thread, until `end`.
+        """
         self._token = _noted.set(self)
 
     def end(self) -> None:
-        """Stop collecting steps. Must be called by the thread that called `begin`."""
+        """Stop collecting fields. Must be called by the thread that called `begin`."""
         _noted.reset(self._token)
 
     def about(self, identifiers: Mapping[str, Any]) -> None:
-        """Add identifiers and errors. Different values of a name are separated by commas."""
+        """Add the identifiers and errors that are listed in `_NOTED`, and ignore other fields.
+
+        Different values of a field are separated by commas.
+        """
         for name, value in identifiers.items():
             if name not in _NOTED or value is None:
                 continue
@@ -173,7 +180,10 @@ class Noted(Fields):
                 self._values[name] = f'{former},{text}'
 
     def took(self, part: str, seconds: float) -> None:
-        """Add ``seconds`` to the duration of a part."""
+        """Add ``seconds`` to the duration of a part of the request.
+
+        :param part: log field of the duration, such as ``database_seconds``
+        """
         self._values[part] = round(self._values.get(part, 0.0) + seconds, 6)
 
 
@@ -181,7 +191,7 @@ _noted: contextvars.ContextVar[Noted | None] = contextvars.ContextVar('noted', d
 
 
 class JsonFormatter(formatters.JSONFormatter):
-    """oslo.log JSON formatter with ``fields`` by name and a ``message`` without fields."""
+    """oslo.log JSON formatter that puts identifiers into ``fields`` instead of ``message``."""
 
     def format(self, record: logging.LogRecord) -> str:
         found: dict[str, Any] = {}
@@ -201,15 +211,16 @@ class JsonFormatter(formatters.JSONFormatter):
 
 
 class LineFormatter(formatters.ContextFormatter):
-    """Line of text in the format of oslo.log, without a global request id of None."""
+    """oslo.log text formatter that omits the global request ID if there is none."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line, or several lines if there is an exception."""
+        """Return the line of a log record, followed by the traceback if there is an exception."""
         return super().format(record).replace(_NO_GLOBAL_REQUEST, '[req-', 1)
 
 
 def fields(**identifiers: Any) -> Fields:
-    """Return the identifiers of a log line: ``LOG.info('Volume created%s', fields(...))``."""
+    """Return the identifiers for a log line: ``LOG.info('Volume created%s', fields(...))``.
+    """
     return Fields(identifiers)
 
 
@@ -220,13 +231,16 @@ def about(**identifiers: Any) -> None:
 
 
 def took(part: str, seconds: float) -> None:
-    """Add the duration of a part to the log line of the current request, if any."""
+    """Add the duration of a part to the log line of the current request, if any.
+
+    :param part: log field of the duration, such as ``database_seconds``
+    """
     if (of_request := _noted.get()) is not None:
         of_request.took(part, seconds)
 
 
 def step(logger: logging.Logger, sentence: str, **identifiers: Any) -> None:
-    """Log a state change: ``step(LOG, 'Volume created', volume_id=volume.id)``.
+    """Log a state change, as in ``step(LOG, 'Volume created', volume_id=volume.id)``.
 
     The level is DEBUG within a request, which has its own line, and INFO otherwise.
     """
@@ -264,16 +278,16 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 class LogFile(handlers.WatchedFileHandler):
-    """Log file that is reopened after a rotation.
+    """Handler of a log file, which is reopened after a rotation.
 
-    If reopening fails, the former file is used. The handler of the standard library would raise
-    an error for each log line, in any thread.
+    If reopening fails, the handler continues to write to the file that is open.
+    `WatchedFileHandler` would raise an error for each log line, in any thread.
     """
 
     wrong: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line to the file that currently has the name."""
+        """Reopen the file if necessary, and write a log record."""
         self.follow()
         logging.FileHandler.emit(self, record)
 
@@ -342,7 +356,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def adopt(conf: cfg.ConfigOpts) -> None:
-    """Replace the handlers and formatters of oslo.log by those of this module.
+    """Replace the file handlers and formatters of oslo.log with those of this module.
 
     This includes the handlers that ``log_config_append`` defines.
     """
@@ -388,15 +402,15 @@ def restore(kept: Kept) -> None:
 
 
 def levels(prefix: str = '') -> dict[str, str]:
-    """Return the effective level of each logger whose name has the prefix, by name."""
+    """Return the effective levels of the loggers whose names start with ``prefix``, by name."""
     return {name: logging.getLevelName(logger.getEffectiveLevel())
             for name, logger in sorted(_loggers(prefix).items())}
 
 
 def set_levels(prefix: str, level: str) -> None:
-    """Set the level of all loggers with a prefix until the process ends.
+    """Set the level of all loggers whose names start with ``prefix``, until the process ends.
 
-    Without a prefix, the level of the root logger is set as well, which later loggers inherit.
+    An empty prefix also sets the level of the root logger, which loggers created later inherit.
 
     :param level: one of `LEVELS`
     """

@@ -18,12 +18,14 @@ def _begin(name: str, act: Callable[[], None]) -> threading.Thread:
 
 
 class Periodic:
-    """Periodic task that runs at a fixed interval, or immediately after `poke`."""
+    """Periodic task, which waits for a fixed interval after each run. `poke` ends the wait."""
 
     def __init__(self, name: str, act: Callable[[], object], seconds: float,
                  clock: clock.Clock, begin: Begin | None = None) -> None:
         """
-        :param begin: creates the thread; None to use `threading`
+        :param act: function that each run calls
+        :param seconds: interval between two runs
+        :param begin: function that creates the thread; None to use `threading`
         """
         self._name = name
         self._act = act
@@ -38,11 +40,12 @@ class Periodic:
         self._thread.start()
 
     def poke(self) -> None:
-        """Run the task now, or again after the current run, instead of after the interval."""
+        """Run the task immediately, or again immediately after the current run."""
         self._wake.set()
 
     def every(self, seconds: float) -> None:
-        """Change the interval, in seconds. A run starts at once if the interval is a new one."""
+        """Set the interval in seconds. A changed interval also runs the task immediately.
+        """
         if seconds != self._seconds:
             self._seconds = seconds
             self.poke()

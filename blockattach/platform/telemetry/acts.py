@@ -1,13 +1,13 @@
 """Timed operations, which are measured, counted by outcome, and part of a trace.
 
-One line at the place of the operation is enough::
+A ``with`` statement encloses the operation::
 
     with self._telemetry.rpc_server('volume', 'connect', ctxt.traceparent):
         ...
 
 Running operations can be listed at any time, even if metrics are disabled. The log line of a
-request includes the durations of the operations within the request, under the names in
-`metrics.Metric`.
+request includes the durations of the operations within the request, in the fields that
+`metrics.Metric.part` names.
 """
 from collections.abc import Mapping
 from types import TracebackType
@@ -33,7 +33,7 @@ _OUTCOME = 'outcome'
 
 
 class Act:
-    """Timed operation, which runs in one thread while its context is entered."""
+    """Timed operation: a context manager for the code of the operation, used by one thread."""
 
     __slots__ = ('_begun', '_parent', '_span', '_telemetry', 'context', 'labels', 'row')
 
@@ -76,7 +76,7 @@ class Act:
         return self._telemetry.clock.monotonic() - self._begun
 
     def note(self, **labels: str) -> None:
-        """Update labels whose values were not known at the start."""
+        """Set the values of labels that were not known at the start of the operation."""
         self.labels.update(labels)
 
     def _values(self) -> dict[str, str]:
@@ -110,7 +110,10 @@ class Request(Act):
 
 
 class Telemetry:
-    """Telemetry of one process. Without counts and tracer, only running operations are tracked."""
+    """Telemetry of one process.
+
+    If ``counts`` and ``tracer`` are None, only running operations are tracked.
+    """
 
     def __init__(self, clock: clocks.Clock | None = None) -> None:
         self.clock = clock or clocks.Clock()
@@ -127,16 +130,17 @@ class Telemetry:
         return list(self.running.values())
 
     def http(self, traceparent: str | None) -> Request:
-        """Return the timed operation of an API request.
+        """Return a timed operation for an API request.
 
-        The operation and the status are noted once they are known.
+        The caller sets the labels ``operation`` and ``status`` with `Act.note` when they are
+        known.
         """
-        # A request that ends with an exception has no other status.
+        # This status is kept if the request ends with an exception.
         return Request(self, metrics.HTTP, {'operation': NO_OPERATION, 'status': '5xx'},
                        traceparent)
 
     def verb(self, verb: str) -> Act:
-        """Return the timed operation of a service operation, named ``noun.verb``."""
+        """Return a timed operation for an operation on resources, such as ``volumes.create``."""
         return Act(self, metrics.VERB, {'verb': verb})
 
     def attaching(self, step: metrics.Step) -> Act:
@@ -146,51 +150,54 @@ class Telemetry:
         return Act(self, metrics.STEP, {'way': 'detach', 'step': step})
 
     def rpc_client(self, topic: str, method: str) -> Act:
-        """Return the timed operation of a sent RPC message, including the reply of a call."""
+        """Return a timed operation for sending an RPC message, and for waiting for any reply."""
         return Act(self, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
 
     def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Request:
-        """Return the timed operation of handling an RPC request."""
+        """Return a timed operation for handling an RPC message."""
         return Request(self, metrics.RPC_SERVER, {'topic': topic, 'method': method},
                        traceparent)
 
     def work(self, work: str, traceparent: str | None) -> Act:
-        """Return the timed operation of asynchronous work."""
+        """Return a timed operation for asynchronous work, such as ``volume.create``."""
         return Act(self, metrics.WORK, {'work': work}, traceparent)
 
     def placing(self) -> Act:
         return Act(self, metrics.PLACING, {})
 
     def transaction(self, kind: str) -> Act:
-        """Return the timed operation of a transaction of kind ``read`` or ``write``."""
+        """Return a timed operation for a database transaction of kind ``read`` or ``write``."""
         return Act(self, metrics.TRANSACTION, {'kind': kind})
 
     def backend(self, backend: str, part: str, verb: str) -> Act:
-        """Return the timed operation of a driver call."""
+        """Return a timed operation for a call of a backend driver.
+
+        :param part: ``store`` or ``target``
+        """
         return Act(self, metrics.BACKEND, {'backend': backend, 'part': part, 'verb': verb})
 
     def queueing(self, queue: str) -> Act:
-        """Return the timed operation of waiting for a slot."""
+        """Return a timed operation for the wait for a slot."""
         return Act(self, metrics.QUEUE_WAIT, {'queue': queue})
 
     def queue_refused(self, queue: str, code: str) -> None:
-        """Count a rejected request by its error code."""
+        """Count a request that a queue rejected with an error code."""
         self._count(metrics.QUEUE_REFUSED, queue, code)
 
     def database_retry(self, verb: str) -> None:
-        """Count a transaction that was rolled back or lost before the commit."""
+        """Count a database transaction that was rolled back or lost before the commit."""
         self._count(metrics.DATABASE_RETRIES, verb)
 
     def scheduler_retry(self, reason: str) -> None:
-        """Count a selected pool that is replaced with another pool."""
+        """Count a retry of the scheduler, which replaces a selected pool with another pool."""
         self._count(metrics.SCHEDULER_RETRIES, reason)
 
     def pool_refused(self, by: str) -> None:
-        """Count a pool rejected by a filter."""
+        """Count a pool that the scheduler filter ``by`` rejected."""
         self._count(metrics.SCHEDULER_REFUSALS, by)
 
     def drift(self, drift: metrics.Drift, detected: int = 0, repaired: int = 0) -> None:
-        """Count differences that were found or repaired."""
+        """Count the found and the repaired differences between database and backend, by kind."""
         self._count(metrics.DRIFT_FOUND, drift, amount=detected)
         self._count(metrics.DRIFT_REPAIRED, drift, amount=repaired)
 
@@ -198,12 +205,12 @@ class Telemetry:
         self._count(metrics.IMAGE_CACHE, backend, result)
 
     def inject(self, values: dict[str, Any]) -> None:
-        """Add the trace of this thread, if any, to a message."""
+        """Add the trace context of this thread, if any, to the context of a message."""
         if self.tracer is not None:
             self.tracer.inject(values)
 
     def extract(self, values: Mapping[str, Any]) -> str | None:
-        """Return the trace context in a message, or None."""
+        """Return the trace context from the context of a message, or None if it has none."""
         return values.get(metrics.TRACEPARENT)
 
     def _count(self, row: metrics.Metric, *labels: str, amount: float = 1) -> None:
@@ -221,7 +228,10 @@ class Telemetry:
 
 
 def outcome_of(error: BaseException | None) -> str:
-    """Return the outcome of an operation that ended with an error, or with None for success."""
+    """Return the value of the ``outcome`` label for an operation.
+
+    :param error: exception with which the operation ended; None for success
+    """
     if error is None:
         return metrics.Outcome.OK.value
     if isinstance(error, errors.BlockattachError):

@@ -28,13 +28,13 @@ _FAMILIES = {metrics.Kind.COUNTER: core.CounterMetricFamily,
 
 
 class _Collector(registry.Collector):
-    """Collector of the readings, which are measured at each scrape."""
+    """Collector of the metrics that are measured at each scrape."""
 
     def __init__(self, looked_at: readings.Readings) -> None:
         self._readings = looked_at
 
     def collect(self) -> Iterable[core.Metric]:
-        """Yield the current readings as metric families."""
+        """Yield the current values as metric families."""
         for row, reading in self._readings.now().items():
             family = _FAMILIES[row.kind](row.full_name, row.text, labels=row.labels)
             for labels, value in reading.items():
@@ -43,7 +43,10 @@ class _Collector(registry.Collector):
 
 
 class Counts:
-    """Counters, histograms and readings of a process."""
+    """Registry of the metrics of a process.
+
+    :param looked_at: metrics that are measured at each scrape
+    """
 
     def __init__(self, looked_at: readings.Readings) -> None:
         # Alerts do not use creation times, which would double the number of series.

@@ -23,7 +23,10 @@ _ATTRIBUTES = 'blockattach.'
 
 
 class Begun(NamedTuple):
-    """Span in progress."""
+    """Span in progress.
+
+    :ivar token: token of OpenTelemetry that restores the previous context of the thread
+    """
 
     kind: metrics.Span
     span: trace.Span
@@ -40,10 +43,11 @@ class Tracer:
 
     def begin(self, kind: metrics.Span, values: Mapping[str, str],
               parent: str | None) -> Begun | None:
-        """Begin a span in this thread.
+        """Begin a span in this thread, which becomes the current span.
 
-        :param parent: ``traceparent`` received from another process
-        :returns: None if the span would begin a trace and is not allowed to
+        :param values: labels that fill the span name
+        :param parent: ``traceparent`` received from another process; None to use the current span
+        :returns: None if there is no parent span, and ``kind`` must not begin a trace
         """
         where = (self._propagator.extract({metrics.TRACEPARENT: parent}) if parent
                  else otel_context.get_current())
@@ -76,7 +80,7 @@ class Tracer:
 
 
 def open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> Tracer:
-    """Return a tracer that sends spans to the collector in the background."""
+    """Return a tracer that sends spans to the configured collector in the background."""
     assert settings.endpoint is not None
     provider = build_provider(settings, process)
     provider.add_span_processor(export.BatchSpanProcessor(trace_exporter.OTLPSpanExporter(
@@ -85,7 +89,7 @@ def open_tracer(settings: telemetry_conf.TracingSettings, process: str) -> Trace
 
 
 def build_provider(settings: telemetry_conf.TracingSettings, process: str) -> sdk.TracerProvider:
-    """Return a provider of spans without an exporter."""
+    """Return an OpenTelemetry tracer provider without an exporter."""
     return sdk.TracerProvider(
         sampler=sampling.ParentBased(sampling.TraceIdRatioBased(settings.sample_ratio)),
         resource=resources.Resource.create({

@@ -1,4 +1,4 @@
-"""Metrics that are measured on demand only, for a scrape or a state report."""
+"""Metrics that are measured only when a scrape or a state report needs their values."""
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -25,13 +25,13 @@ class ThreadUse(NamedTuple):
 
 
 class Readings:
-    """Registry of named readings, to which each part of a process adds its own."""
+    """Registry of the functions that measure metrics on demand, by name."""
 
     def __init__(self) -> None:
         self._reads: dict[str, Read] = {}
 
     def add(self, name: str, read: Read) -> None:
-        """Add a reading, replacing any previous reading of the same name."""
+        """Register a function that measures metrics, replacing any function of the same name."""
         self._reads[name] = read
 
     def add_threads(self, name: str, use: Callable[[], ThreadUse]) -> None:
@@ -43,9 +43,10 @@ class Readings:
         self.add(f'threads {name}', read)
 
     def now(self) -> dict[metrics.Metric, dict[Labels, float]]:
-        """Return all current values. Readings that fail are logged and left out."""
+        """Measure all metrics. The metrics of a function that fails are left out.
+        """
         found: dict[metrics.Metric, dict[Labels, float]] = {}
-        # A copy, because another thread may add a reading meanwhile.
+        # A copy, because another thread may register a function meanwhile.
         for name, read in list(self._reads.items()):
             try:
                 for row, reading in read().items():

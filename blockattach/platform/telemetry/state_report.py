@@ -1,7 +1,7 @@
 """State report of a process, for an operator who must find out why the process hangs.
 
 oslo.reports creates the report, and this module adds sections. An operator requests a report by
-SIGUSR2 or by touching a file. A thread of its own writes the report, so that a hanging thread does
+SIGUSR2 or by touching a file. A separate thread writes the report. A hanging thread therefore does
 not delay the report, and no signal handler waits for a lock that the interrupted thread holds.
 Secret options are masked. Rows, credentials and the data of operations are never included.
 """
@@ -25,7 +25,8 @@ LOG = oslo_log.getLogger(__name__)
 GROUP = 'oslo_reports'
 
 Section = Callable[[], Mapping[str, Any]]
-"""Callback that returns names and values; the values may be nested mappings and lists."""
+"""Function that returns the named values of a section. Values may be mappings or lists.
+"""
 
 _PASSWORD_IN_URL = re.compile(r'(://[^/@:\s]*):[^/@\s]+@')
 
@@ -88,7 +89,7 @@ class StateReport:
                 super().__init__(version_object, frame, f'State of {process}')
 
             def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
-                """Add a section, replacing the global configuration with that of this process."""
+                """Add a section of oslo.reports, with the configuration of this process."""
                 # The process has no green threads, and the search for them fails if an object is
                 # deleted meanwhile.
                 if isinstance(generator, thread_generators.GreenThreadReportGenerator):
@@ -138,7 +139,8 @@ def _threads() -> dict[str, str]:
 
 
 def _model(section: Section) -> Callable[[], Any]:
-    """Return a generator for oslo.reports. A failing section does not affect the others."""
+    """Return an oslo.reports generator for a section. A section that fails shows its error.
+    """
     def generate() -> Any:
         from oslo_reports.models import with_default_views
         from oslo_reports.views.text import generic

@@ -12,7 +12,7 @@ _BACKGROUND_NICE = 10
 
 
 class Ended(RuntimeError):
-    """Raised if work is submitted after the threads were shut down. The work is not started."""
+    """Submission of work to a thread pool that was shut down. The work is not started."""
 
 
 class CountedThreads(futures.ThreadPoolExecutor):
@@ -21,7 +21,8 @@ class CountedThreads(futures.ThreadPoolExecutor):
     def __init__(self, name: str, into: readings.Readings, max_workers: int,
                  background: bool = False) -> None:
         """
-        :param name: name of the threads and of the reading
+        :param name: prefix of the thread names, and name of the pool in metrics
+        :param into: registry to which the use of the threads is added
         :param background: see `Threads.executor`
         """
         super().__init__(max_workers, thread_name_prefix=name,
@@ -54,7 +55,8 @@ class CountedThreads(futures.ThreadPoolExecutor):
     def run_here(self, act: Callable[..., Any], /, *arguments: Any) -> None:
         """Run a callable on the calling thread, which would otherwise only wait for the result.
 
-        At most as many callers run at a time as the pool has threads. `shutdown` waits for them.
+        At most ``max_workers`` callers run at the same time, and further callers wait. `shutdown`
+        waits for all of them.
 
         :raises Ended: the pool was shut down
         """
@@ -75,7 +77,7 @@ class CountedThreads(futures.ThreadPoolExecutor):
         """Reject new work, and wait for running work if ``wait`` is True."""
         with self._counting:
             self._ended = True
-        # Without the lock, which running work acquires when it ends.
+        # Called without the lock, because running work acquires the lock when it ends.
         super().shutdown(wait, cancel_futures=cancel_futures)
         if wait:
             with self._counting:
@@ -125,7 +127,7 @@ class Threads:
                  background: bool = False) -> futures.Executor:
         """Return an executor with at most ``most`` threads.
 
-        :param into: readings to which the use of the threads is added; None not to report the use
+        :param into: registry to which the use of the threads is added; None not to report the use
         :param background: run the threads at a lower priority, for long-running work
         """
         if into is None:
