@@ -6,8 +6,8 @@ backend* has its own slots. A request that finds no free slot waits in the queue
 and holds nothing that callers of another backend need. A slow or dead backend therefore delays
 only its own callers.
 
-Both waits count against one deadline, which starts when the request arrives. Nothing is written
-before both slots are held, so a rejected request has changed nothing.
+Both waits count against one timeout, which starts when the request arrives. Nothing is written to
+the database before both slots are held, so a rejected request has changed nothing.
 """
 import collections
 import contextlib
@@ -29,7 +29,7 @@ WORK = 'work'
 """Name of the queue for work slots. The queues of backends are named ``host@backend``."""
 
 _SLOWER = 0.2
-"""Weight of the last call in the moving average of the call duration of a backend."""
+"""Weight of the last call in the moving average of the call durations of a backend."""
 _HOPE = 2.0
 """Ratio of the estimated wait to the remaining time above which a request is shed.
 
@@ -52,8 +52,8 @@ class QueueUse(NamedTuple):
 class SlotQueue:
     """Fixed number of slots with a bounded first-in, first-out queue.
 
-    A released slot is handed to the first request in the queue, so that no request overtakes
-    another. Acquiring a free slot costs only a lock.
+    A released slot is handed to a request that waits in `reacquire`, or else to the first request
+    in the queue. Acquiring a free slot costs only a lock.
     """
 
     def __init__(self, slots: int, most: int, clock: clocks.Clock,
@@ -74,7 +74,7 @@ class SlotQueue:
         self._taken = 0
         # Each event is set, under the lock, when a slot is handed to its request.
         self._waiting: collections.deque[threading.Event] = collections.deque()
-        # Requests that need a slot again to finish work they have started.
+        # Requests that need a slot again to finish the work that they have started.
         self._returning: collections.deque[threading.Event] = collections.deque()
 
     def use(self) -> QueueUse:
@@ -90,7 +90,7 @@ class SlotQueue:
             return True
 
     def acquire(self, until: float) -> float:
-        """Acquire a slot, in order of arrival.
+        """Acquire a slot, waiting in the order of arrival.
 
         :param until: deadline on the monotonic clock
         :returns: seconds spent waiting
@@ -133,7 +133,7 @@ class SlotQueue:
         mine.wait()
 
     def release(self) -> None:
-        """Release a slot, or hand the slot to the next waiting request."""
+        """Release a slot, or hand the slot to a waiting request, first to one in `reacquire`."""
         with self._lock:
             queue = self._returning or self._waiting
             if queue:
@@ -142,11 +142,11 @@ class SlotQueue:
                 self._taken -= 1
 
     def begun(self) -> bool:
-        """Return True if the current thread holds a slot of this queue."""
+        """Return True if the current thread has begun a backend call with a slot of this queue."""
         return threading.get_ident() in self._begun
 
     def begin(self) -> int:
-        """Record the start of a backend call that holds a slot.
+        """Record the start of a backend call, for which this thread has acquired a slot.
 
         :returns: argument for `end`
         """
@@ -176,7 +176,7 @@ class SlotQueue:
 
 @dataclasses.dataclass(slots=True)
 class _Admitted:
-    """Request of the current thread. ``working`` is True while a work slot is held."""
+    """Admitted request of a thread. ``working`` is True while the request holds a work slot."""
 
     until: float
     gone: Callable[[], bool] | None
@@ -210,7 +210,7 @@ class AdmissionController:
         """Hold a work slot for a request, waiting until one is free.
 
         :param waited: seconds for which the request has already waited
-        :param gone: returns True if the client has disconnected; called after a wait
+        :param gone: function that returns True if the client has disconnected; called after a wait
         :param until: deadline of the caller on the monotonic clock; None for the configured
             timeout only
         :raises Overloaded: no slot was free in time; nothing was started
@@ -246,10 +246,11 @@ class AdmissionController:
 
     @contextlib.contextmanager
     def backend_slot(self, backend: str | None) -> Iterator[None]:
-        """Hold a slot of a backend, acquired before the intent of the call is written.
+        """Hold a slot of a backend. Callers acquire the slot before they write an intent.
 
         :param backend: ``host@backend``; None if no backend is called
-        :raises Overloaded: no slot was free in time, or would be; nothing was started
+        :raises Overloaded: no slot was free in time, or the wait would most likely be too long;
+            nothing was started
         :raises RequestAbandoned: the client has disconnected
         """
         if backend is None:

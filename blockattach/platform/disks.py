@@ -19,14 +19,14 @@ PIECE = units.MIB
 Pieces start at multiples of this size, so that disks with the same data have the same pieces.
 """
 SETTLED = units.MIB
-"""Number of written bytes after which a copy waits for the medium.
+"""Number of written bytes after which a copy flushes them to the medium.
 
 The limit bounds how long other writers of the same disk wait for their own flushes, and keeps the
 copy from filling the page cache.
 """
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of exhausted space. A retry would fail as well."""
-# Meaning of an error number for any storage of volume data. Any other number is uncertain.
+# Meaning of error numbers for any storage of volume data. Any other number is uncertain.
 MEANINGS: Mapping[int, type[errors.BackendError]] = {
     **dict.fromkeys(NO_ROOM, errors.BackendFull),
     # Final, because writes fail until an operator remounts the file system.
@@ -52,7 +52,7 @@ class Disk(Protocol):
     """Data of one volume. Any I/O may raise OSError."""
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the offset and the data of each piece on the medium, without holes."""
+        """Yield the offset and the data of each piece. Pieces that are holes are left out."""
 
     def write(self, offset: int, piece: bytes) -> None:
         """Write a piece at an offset."""
@@ -73,7 +73,7 @@ class Disk(Protocol):
 def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
     """Return the backend error for an error of a disk or a file system.
 
-    :param size_gb: requested space, for the error about exhausted space
+    :param size_gb: requested space in GiB, for the error about exhausted space
     """
     kind = MEANINGS.get(exc.errno or 0, errors.BackendUncertain)
     reason = exc.strerror or str(exc)
@@ -86,7 +86,7 @@ def error_of(exc: OSError, size_gb: float = 0) -> errors.BackendError:
 def translated(size_gb: float = 0) -> Iterator[None]:
     """Translate errors of a disk or a file system into backend errors.
 
-    :raises BackendError: see `error_of`
+    :raises BackendError: the error that `error_of` returns for an OSError
     """
     try:
         yield
@@ -115,13 +115,13 @@ def settle(file: int) -> None:
 
 
 class Device:
-    """Block device, or a regular file used as one."""
+    """Block device, or a regular file that is used like a block device."""
 
     def __init__(self, path: str, size: int, writes: bool = False,
                  punch: Callable[[int, int, int], None] = punch) -> None:
         """
         :param size: number of bytes of the device that are used
-        :param punch: see `punch`
+        :param punch: function that releases the space of a range, with the parameters of `punch`
         :raises OSError: the device cannot be opened, or is smaller than ``size``
         """
         self._size = size
@@ -172,7 +172,7 @@ class Device:
         os.close(self._file)
 
     def _data(self, offset: int) -> int:
-        """Return the offset of the next data, rounded down to a piece."""
+        """Return the offset of the next data, rounded down to the beginning of a piece."""
         try:
             found = os.lseek(self._file, offset, os.SEEK_DATA)
         except OSError as exc:
@@ -203,7 +203,7 @@ def is_empty(piece: bytes) -> bool:
 
 
 class Digest:
-    """Checksum of the non-empty pieces and their offsets."""
+    """SHA-256 checksum of the pieces of a disk that are not empty, and of their offsets."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()

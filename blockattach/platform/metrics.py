@@ -60,7 +60,7 @@ DRIFTS: Mapping[Drift, str] = {
 """Kinds of differences between the database and the backend."""
 
 CacheResult = Literal['hit', 'miss', 'evicted']
-"""Result of the image cache: cloned from a cached image, not cached, or cached image deleted."""
+"""Event of the image cache: cached image cloned, image not cached, or cached image deleted."""
 
 FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Histogram buckets in seconds, for operations that wait for nothing slower than the database."""
@@ -199,7 +199,7 @@ BUILD = Metric('build_info', Kind.GAUGE, ('process', 'version'),
 READ = (BUS_RECONNECTS, ATTACHMENTS, OLDEST, OVERDUE, UNDER_WAY, POOL_TOTAL, POOL_FREE,
         POOL_PROVISIONED, THREADS, THREADS_BUSY, WAITING, QUEUE_SLOTS, QUEUE_SLOTS_BUSY,
         QUEUE_WAITING, CONNECTIONS, IN_PROGRESS, CHECK, BUILD)
-"""Metrics that are read on demand; the others are updated when an event occurs."""
+"""Metrics whose values are read on demand. All other metrics are updated when an event occurs."""
 
 METRICS = (HTTP, VERB, STEP, RPC_CLIENT, RPC_SERVER, WORK, TRANSACTION, BACKEND, PLACING,
            QUEUE_WAIT, DATABASE_RETRIES, SCHEDULER_RETRIES, SCHEDULER_REFUSALS, DRIFT_FOUND,

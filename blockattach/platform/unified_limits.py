@@ -1,4 +1,4 @@
-"""Quota limits from Keystone: registered limits and project limits.
+"""Quota limits of projects, read from the unified limits of Keystone.
 
 The limits are read with oslo.limit. Its enforcement is not used, because it counts resources
 outside of the transaction that adds rows. Its cache is not used either, because cached limits
@@ -39,12 +39,12 @@ class _Known(NamedTuple):
 
 
 class UnifiedLimits:
-    """Limits of projects, by resource name. Instances are shared between threads."""
+    """Cache of the quota limits of projects. Threads share an instance."""
 
     def __init__(self, seconds: float, clock: clocks.Clock) -> None:
-        """Initialize the cache. No request is sent.
+        """Create an empty cache without sending a request.
 
-        :param seconds: lifetime of cached limits
+        :param seconds: lifetime of cached limits in seconds
         """
         self._seconds = seconds
         self._clock = clock
@@ -53,7 +53,9 @@ class UnifiedLimits:
         self._known: dict[str, _Known] = {}
 
     def __call__(self, project_id: str) -> Mapping[str, int]:
-        """Return the limits of a project, without resources that have no registered limit.
+        """Return the limits of a project by resource name.
+
+        Resources without a registered limit are left out.
 
         :raises LimitsUnavailable: the limits cannot be read from Keystone
         """

@@ -1,1 +1,4 @@
-"""Option groups that any service has; `blockattach.storage.conf` describes how to write them."""
+"""Option groups that every service has.
+
+`blockattach.storage.conf` describes how to write a group.
+"""

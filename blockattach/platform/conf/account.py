@@ -1,4 +1,5 @@
-"""Common options of the groups for other OpenStack services: endpoint and credentials."""
+"""Common options of the groups for other OpenStack services: endpoint and credentials.
+"""
 import contextlib
 import dataclasses
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ def address(url: str | None) -> str | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """Settings of a group with an account. URLs have no trailing slash."""
+    """Settings for requests to another OpenStack service. URLs have no trailing slash."""
 
     auth_type: str | None = groups.option(cfg.StrOpt, help=(
         'keystoneauth plugin with which this service authenticates, such as v3password or '
@@ -93,9 +94,11 @@ class AccountSettings:
 
 
 def read(conf: cfg.ConfigOpts, group: str, kind: type[_A]) -> _A:
-    """Return the settings of a group with an account.
+    """Read an option group with an endpoint and credentials into its settings.
 
-    :raises ConfigurationError: the plugin does not exist, or lacks a required option
+    :param kind: class of the settings
+    :raises ConfigurationError: the keystoneauth plugin does not exist, or a required option of the
+        plugin is not set
     """
     section = conf[group][_SECTION] or group
     loader = register(conf, group)
@@ -113,13 +116,13 @@ def read(conf: cfg.ConfigOpts, group: str, kind: type[_A]) -> _A:
 
 
 def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | None':
-    """Register the options of the plugin of a group, and return its loader.
+    """Register the options of the keystoneauth plugin of a group, and return the plugin loader.
 
     :returns: None if the group names no plugin
     :raises ConfigurationError: the plugin does not exist
     """
     section = conf[group][_SECTION] or group
-    # Already registered if the section is this group or that of another account.
+    # Already registered if the section is this group, or the group of another account.
     with contextlib.suppress(cfg.DuplicateOptError):
         conf.register_opt(cfg.StrOpt(_TYPE), group=section)
     name = conf[section][_TYPE]
@@ -142,7 +145,7 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
 
 
 def _given(conf: cfg.ConfigOpts, section: str, name: str) -> Any:
-    """Return the configured value of an option, ignoring defaults of this service."""
+    """Return the configured value of an option, or None if only a default applies."""
     # Defaults such as that of user_domain_name are for accounts without a plugin. A plugin may get
     # the ID of the domain instead.
     place = conf.get_location(name, section)

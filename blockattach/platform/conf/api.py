@@ -73,7 +73,7 @@ class QueueSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths of PEM files. ``client_ca`` is None if clients need no certificate."""
+    """Paths of the PEM files for HTTPS. ``client_ca`` is None if clients need no certificate."""
 
     cert: str = groups.option(cfg.StrOpt, 'tls_cert_file', required=True, help=(
         'Certificate of the built-in server, followed by the intermediate certificates (PEM). If '
@@ -171,7 +171,7 @@ OPTS = groups.options(ApiSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ApiSettings:
-    """Return the settings of the group.
+    """Return the settings of the ``[api]`` group.
 
     :raises ConfigurationError: the TLS options are set only in part, or the limits on requests
         contradict each other
@@ -180,7 +180,7 @@ def settings(conf: cfg.ConfigOpts) -> ApiSettings:
 
 
 def queue_settings(conf: cfg.ConfigOpts) -> QueueSettings:
-    """Return the limits on concurrent and waiting requests.
+    """Return the settings of the ``[api]`` group for concurrent and waiting requests.
 
     :raises ConfigurationError: there are fewer request threads than work slots
     """

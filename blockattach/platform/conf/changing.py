@@ -22,7 +22,7 @@ Marks = tuple[tuple[str, int, int, int], ...]
 
 
 def marks(paths: Iterable[str]) -> Marks:
-    """Return values that change whenever one of the files changes. Missing files are left out."""
+    """Return values that differ after any of the files has changed. Missing files are left out."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -41,7 +41,8 @@ class ChangingFile(Generic[T]):
 
     def __init__(self, path: str, parse: Callable[[str], T]) -> None:
         """
-        :param parse: converts the text of the file; raises ConfigurationError
+        :param parse: function that converts the text of the file, and raises ConfigurationError if
+            the text is invalid
         :raises ConfigurationError: the file cannot be read
         """
         self._path = path
@@ -56,7 +57,8 @@ class ChangingFile(Generic[T]):
         """Return the content, after reading the file again if it has changed."""
         found = marks([self._path])
         if found != self._marks:
-            # Under the lock, so that no caller gets old content after another got the new.
+            # Under the lock, so that no caller gets the old content after another caller got the
+            # new content.
             with self._lock:
                 if found != self._marks:
                     self._read_anew()
@@ -64,7 +66,7 @@ class ChangingFile(Generic[T]):
         return self._said
 
     def wrong(self) -> str | None:
-        """Return the reason why the file cannot be read, or None if it can."""
+        """Return the reason why the changed file cannot be read, or None if it was read."""
         self.said()
         return self._wrong
 
@@ -98,8 +100,8 @@ class ChangingFile(Generic[T]):
 def check_private(path: str) -> None:
     """Check that a file or folder is accessible to its owner only.
 
-    :raises ConfigurationError: other users have access; the text contains the command that fixes
-        it
+    :raises ConfigurationError: other users have access; the text of the error contains the command
+        that removes their access
     """
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & _OTHERS:

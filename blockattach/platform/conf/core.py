@@ -9,7 +9,7 @@ from blockattach.platform.conf import settings as groups
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """Settings of the options without a group. Paths are absolute, times are in seconds."""
+    """Settings of the ``[DEFAULT]`` group. Paths are absolute, and times are in seconds."""
 
     state_path: str = groups.option(cfg.StrOpt, required=True, help=(
         'Directory for the embedded database, keys, volumes, and sockets. Defaults to blockattach '
@@ -33,13 +33,13 @@ OPTS = groups.options(CoreSettings)
 
 
 def default_state_path() -> str:
-    """Return the directory for persistent state in the XDG base directory specification."""
+    """Return the default of ``state_path``, by the XDG Base Directory Specification."""
     base = os.environ.get('XDG_STATE_HOME') or os.path.expanduser('~/.local/state')
     return os.path.join(base, 'blockattach')
 
 
 def settings(conf: cfg.ConfigOpts) -> CoreSettings:
-    """Return the settings of the options without a group."""
+    """Return the settings of the ``[DEFAULT]`` group."""
     state_path = os.path.abspath(conf.state_path or default_state_path())
     return groups.read(
         conf, None, CoreSettings, state_path=state_path,

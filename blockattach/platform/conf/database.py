@@ -1,6 +1,6 @@
 """[database]: connection to the database, and the size of its connection pool.
 
-The option names are those of oslo.db, which operators know. `OPTS` contains the options that
+The option names are those of oslo.db, which operators know. `OPTS` contains further options that
 oslo.db does not have.
 """
 import dataclasses
@@ -13,7 +13,7 @@ from blockattach.platform.conf import settings as groups
 GROUP = 'database'
 
 POOL_SIZE = 15
-"""Number of connections that each pool, for reading and for writing, keeps open.
+"""Number of connections that each of the two pools, for readers and for writers, keeps open.
 
 Opening a connection costs more than a whole request. Further connections are opened only under
 peak load.
@@ -57,8 +57,8 @@ class DatabaseSettings:
 def set_defaults(conf: cfg.ConfigOpts) -> None:
     """Set the defaults of this service for options of oslo.db.
 
-    A process that cannot reach its database logs the error and exits, so that its supervisor
-    restarts the process.
+    With ``max_retries`` 0, a process that cannot reach its database at the start logs the error
+    and exits. The supervisor of the process then restarts it.
     """
     conf.set_default('max_retries', 0, group=GROUP)
     conf.set_default('max_pool_size', POOL_SIZE, group=GROUP)
@@ -66,7 +66,7 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
 
 
 def settings(conf: cfg.ConfigOpts, default_connection: str | None = None) -> DatabaseSettings:
-    """Return the settings of the group.
+    """Return the settings of the ``[database]`` group.
 
     :param default_connection: database URL if none is configured
     """

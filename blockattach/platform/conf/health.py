@@ -47,7 +47,7 @@ OPTS = groups.options(HealthSettings)
 
 
 def settings(conf: cfg.ConfigOpts, process: str) -> HealthSettings:
-    """Return the settings of the group.
+    """Return the settings of the ``[health]`` group.
 
     :param process: name of the process, which replaces the placeholder in ``file``
     :raises ConfigurationError: a value is not a network

@@ -1,8 +1,9 @@
 """Parsing of the command line and the configuration files.
 
-Errors name the place where the option is set. oslo.config sorts all options by name in its help,
-and its completion for shells is not installed with it. This module therefore prints the help and
-the completion from the parser of oslo.config. The accepted command lines do not change.
+Errors name the file, or the other source, that sets the option. oslo.config sorts all options by
+name in its help, and its completion for shells is not installed with it. This module therefore
+prints the help and the completion from the parser of oslo.config. The accepted command lines do
+not change.
 """
 import argparse
 import contextlib
@@ -55,7 +56,7 @@ complete -o default -F _{function} {program}
 
 
 def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
-    """Return the place of an option: ``[api] port in /etc/blockattach/blockattach.conf``.
+    """Return an option with its source, as in ``[api] port in /etc/blockattach/blockattach.conf``.
 
     Options may also be set by an environment variable or on the command line, or be unset.
 
@@ -82,9 +83,10 @@ def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
 
 @contextlib.contextmanager
 def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator[None]:
-    """Add the option and its place to a ConfigurationError; the innermost call wins.
+    """Add an option and its source to a ConfigurationError that does not name an option yet.
 
-    :raises ConfigurationError: with the place after its reason
+    :param name: None for the group as a whole
+    :raises ConfigurationError: the error, with the option and its source after the reason
     """
     try:
         yield
@@ -96,16 +98,16 @@ def named(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> Iterator
 
 def refusal(conf: cfg.ConfigOpts, group: str, name: str | None,
             reason: object) -> errors.ConfigurationError:
-    """Return an error about an option, with the place of the option after the reason."""
+    """Return an error about an option, with the option and its source after the reason."""
     place = where(conf, group, name)
     return errors.ConfigurationError(reason=f'{reason} ({place})', place=place)
 
 
 def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = (),
          **options: Any) -> None:
-    """Parse the command line and the files, and check every value.
+    """Parse the command line and the configuration files, and check every value.
 
-    :param own: names of the options of this command only, which its help shows first
+    :param own: names of the options that only this command has, which its help shows first
     :param options: further arguments of oslo.config
     :raises ConfigurationError: a value is invalid for its option
     :raises oslo_config.cfg.Error: a file cannot be read
@@ -131,10 +133,11 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
 
 
 def _answer(conf: cfg.ConfigOpts, shown: str, shell: str | None, own: Collection[str]) -> str:
-    """Return the text that the command prints instead of being run."""
+    """Return the help or the completion script, which the command prints.
+    """
     if shell is not None:
         return _completion(conf, shell)
-    # The help of a subcommand is printed as argparse has made it.
+    # The help of a subcommand is printed in the form of argparse.
     is_whole = bool(shown) and shown == _parser(conf).format_help()
     return _help_text(conf, own) if is_whole else shown
 
@@ -176,7 +179,7 @@ def _value(conf: cfg.ConfigOpts, values: Mapping[str, Any], group: str, name: st
 
 
 class _Place(NamedTuple):
-    """Words and option values that may follow a path of subcommands in a completion."""
+    """Words and option values that a completion offers after a path of subcommands."""
 
     path: tuple[str, ...]
     words: list[str]
@@ -192,7 +195,7 @@ def _shell_wanted(arguments: list[str]) -> str | None:
 def _help_text(conf: cfg.ConfigOpts, own: Collection[str]) -> str:
     """Return the text of ``--help``, with the options of libraries in a group at the end.
 
-    :param own: names of the options of this command only
+    :param own: names of the options that only this command has
     """
     parser = _parser(conf)
     last = parser.add_argument_group(_OF_LIBRARIES)
@@ -224,7 +227,7 @@ def _completion(conf: cfg.ConfigOpts, shell: str) -> str:
 
 
 def _quoted(*words: str) -> str:
-    """Return the words in the quoted form that the script compares with."""
+    """Return words as a quoted pattern for a ``case`` statement of the completion script."""
     return f"'{''.join(f' {word}' for word in words)}'"
 
 

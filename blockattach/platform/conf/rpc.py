@@ -70,5 +70,5 @@ OPTS = groups.options(RpcSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> RpcSettings:
-    """Return the settings of the group."""
+    """Return the settings of the ``[rpc]`` group."""
     return groups.read(conf, GROUP, RpcSettings)

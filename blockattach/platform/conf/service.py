@@ -42,6 +42,6 @@ OPTS = groups.options(ServiceSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ServiceSettings:
-    """Return the settings of the group."""
+    """Return the settings of the ``[service]`` group."""
     return groups.read(conf, GROUP, ServiceSettings,
                        host=conf[GROUP].host or socket.gethostname())

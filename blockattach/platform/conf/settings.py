@@ -1,4 +1,4 @@
-"""Settings of a group: a dataclass whose fields name the options they are read from.
+"""Settings of an option group: a dataclass in which each field declares the option for its value.
 
 An option, its default and its help are thus defined in one place, and an instance that is created
 directly has the defaults of the options.
@@ -26,7 +26,8 @@ def option(kind: Callable[..., cfg.Opt], name: str | None = None, *, default: An
     :param kind: class of the option
     :param name: name of the option; None for the name of the field
     :param required: True if the field has no default, even if the option has one
-    :param read: converts the value of the option to that of the field
+    :param read: function that converts the value of the option to the value of the field; None to
+        convert only a list to a tuple
     :param facts: further arguments of the option class
     """
     read = read or _frozen
@@ -39,12 +40,12 @@ def option(kind: Callable[..., cfg.Opt], name: str | None = None, *, default: An
 
 
 def part(kind: 'type[DataclassInstance]', default: Any) -> Any:
-    """Return a dataclass field that is itself a dataclass of options of the same group."""
+    """Return a dataclass field for a nested dataclass, whose options are in the same group."""
     return dataclasses.field(default=default, metadata={'part': kind})
 
 
 def options(kind: 'type[DataclassInstance]') -> tuple[cfg.Opt, ...]:
-    """Return the options that a dataclass is read from, in the order of its fields."""
+    """Return the options of a settings dataclass, in the order of its fields."""
     found: list[cfg.Opt] = []
     for field in dataclasses.fields(kind):
         if 'part' in field.metadata:
@@ -55,12 +56,12 @@ def options(kind: 'type[DataclassInstance]') -> tuple[cfg.Opt, ...]:
 
 
 def read(conf: cfg.ConfigOpts, group: str | None, kind: type[_S], **given: Any) -> _S:
-    """Read a group into its dataclass.
+    """Read an option group into its settings dataclass.
 
     Lists become tuples. An empty text becomes None in fields that may be None.
 
-    :param group: None for the options without a group
-    :param given: values by field name that are not read from an option
+    :param group: name of the group; None for the options without a group
+    :param given: values of fields that are not read from an option, by field name
     """
     return kind(**{field.name: _value(conf, group, field)
                    for field in dataclasses.fields(kind) if field.name not in given}, **given)

@@ -35,7 +35,7 @@ _KINDS = 4
 class MetricsSettings:
     """Settings of the ``[metrics]`` group.
 
-    ``ports`` are the ports to try, in order; empty if metrics are disabled.
+    ``ports`` are the ports to try, in this order. The sequence is empty if metrics are disabled.
     """
 
     host: str
@@ -67,7 +67,7 @@ TRACING_OPTS = groups.options(TracingSettings)
 
 
 def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
-    """Return the settings of [metrics].
+    """Return the settings of the ``[metrics]`` group.
 
     :param process: name of the process, which determines the order of the ports
     """
@@ -75,11 +75,11 @@ def metrics_settings(conf: cfg.ConfigOpts, process: str) -> MetricsSettings:
     end = min(group.port + group.port_range, _LAST_PORT + 1) if group.port else 0
     ports = list(range(group.port, end))
     own = _PLACES.get(process, 0)
-    # Ports preferred by other programs come last: those may not have started yet.
+    # Ports that other programs prefer come last, because these programs may not have started yet.
     return MetricsSettings(group.host, [
         *ports[own:own + 1], *ports[_KINDS:], *ports[:own], *ports[own + 1:_KINDS]])
 
 
 def tracing_settings(conf: cfg.ConfigOpts) -> TracingSettings:
-    """Return the settings of [tracing]."""
+    """Return the settings of the ``[tracing]`` group."""
     return groups.read(conf, TRACING_GROUP, TracingSettings, instance=socket.gethostname())

@@ -1,8 +1,9 @@
 """Read and write transactions on SQLite, MariaDB/MySQL and PostgreSQL.
 
-A connection may be lost at any time. Before the COMMIT nothing has happened, and the operation is
-retried as after a deadlock. During the COMMIT the outcome is unknown. A query on another
-connection then finds out if the changes are stored, and the operation is finished or retried.
+A connection may be lost at any time. If it is lost before the COMMIT, nothing was changed, and the
+operation is retried as after a deadlock. If it is lost during the COMMIT, the outcome is unknown.
+A query on another connection then determines whether the changes are stored. If they are not
+stored, the operation is retried.
 """
 import contextlib
 import functools
@@ -49,7 +50,7 @@ WRITER = 'blockattach_writer'
 Happened = Callable[[sa.Connection], bool]
 """Callback that returns True if the changes of a transaction are stored.
 
-The callback must take a lock, so that it waits for that transaction to end.
+The callback must read with a lock, so that it waits until the transaction has ended.
 """
 
 WriteProbe = Callable[[sa.Connection], None]
@@ -70,7 +71,7 @@ _R = TypeVar('_R')
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Return True if an error, or an error it wraps, is a rejected write. Nothing was written."""
+    """Return True if an error, or an error wrapped in it, shows that a write was rejected."""
     cause: BaseException | None = error
     while cause is not None:
         if getattr(cause, 'pgcode', None) in _POSTGRESQL:
@@ -93,8 +94,8 @@ class Database:
         """
         :param readers: engine from `opening.open_readers`; None if readers use the pool of the
             writers
-        :param write_probe: used by `wrong` to check if a database that rejected a write accepts
-            writes again
+        :param write_probe: callback by which `wrong` checks whether a database that has rejected a
+            write accepts writes again
         """
         self.engine = engine
         self._readers = readers or engine
@@ -158,15 +159,15 @@ class Database:
             return statement.rows(connection, **values)
 
     def change(self, happened: Happened, *steps: statements.Step) -> int:
-        """Execute a transaction in one round trip, if `takes_as_one`.
+        """Execute a transaction in one round trip, which requires `takes_as_one`.
 
         The other steps are executed only if the first step changes any rows. The steps may be sent
         again, so the first step must change nothing when it is executed a second time.
 
-        For parameters and errors see `writer`.
+        The parameter ``happened`` and the errors are those of `writer`.
 
-        :returns: number of rows that the first step changed; 0 if nothing was written; 1 if a
-            check after a lost connection found the changes stored
+        :returns: number of rows that the first step changed, or 0 if nothing was written. If the
+            connection was lost and the changes were found stored, the result is 1
         """
         step = statements.as_one(*steps, is_transaction=True)
         lost: Exception | None = None
@@ -217,8 +218,8 @@ class Database:
     def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
         """Run an atomic transaction, for a function decorated with `retried`.
 
-        :param happened: called if the connection was lost during the commit; None if the operation
-            may be executed twice
+        :param happened: callback that is called if the connection was lost during the commit; None
+            if the operation may be executed twice
         :raises OutcomeUnknown: the outcome of the commit could not be determined
         :raises DatabaseNotWritable: the database rejects writes; nothing was written
         """
@@ -288,7 +289,8 @@ class Database:
         return str(uuid.uuid4())
 
     def wrong(self) -> str | None:
-        """Return the reason why the database cannot be used, in one line, or None if it can."""
+        """Return one line with the reason why the database is not usable, or None if it is.
+        """
         if self._file.is_gone():
             return _GONE
         try:
@@ -347,8 +349,9 @@ def _ask(engine: sa.Engine, happened: Happened) -> bool:
 def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     """Retry an operation whose transaction was rolled back or whose connection was lost.
 
-    A lost connection is retried only if it was lost before the commit. Transactions are rolled
-    back after a deadlock, a serialization failure, or a RetryRequest of the operation itself.
+    If the connection was lost during the commit, the operation is retried if its changes are not
+    stored, or if it may be executed twice (`Database.writer`). Transactions are rolled back after
+    a deadlock, a serialization failure, or a RetryRequest of the operation itself.
 
     There are no savepoints, because MariaDB rolls back the whole transaction at a deadlock. The
     statements after a savepoint would then be committed without those before.

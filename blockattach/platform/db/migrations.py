@@ -1,6 +1,7 @@
 """Migration of a database to the schema of a release. Concurrent processes are serialized.
 
-Alembic is imported only for a migration, because every process checks the version but few migrate.
+Alembic is imported only for a migration, because every process checks the schema version, but few
+processes migrate.
 """
 import contextlib
 import dataclasses
@@ -35,7 +36,7 @@ _FIRST_RELEASE = '1000'
 
 
 class Phase(NamedTuple):
-    """Branch of revisions: expansion or contraction."""
+    """Alembic branch of revisions: expansion or contraction."""
 
     name: str
     folder: str
@@ -79,15 +80,16 @@ class Migrations:
     def upgrade(self, engine: sa.Engine) -> None:
         """Apply the revisions that this release needs.
 
-        An empty database is contracted as well, because no older process can be using it. A second
-        process waits for the first one and finds nothing to do. A database of the last development
-        version gets the version of the first release if its schema is the same.
+        An empty database is contracted as well, because no process of an older release can be
+        using it. If two processes upgrade at the same time, the second one waits, and then finds
+        nothing to do. A database of the last development version gets the version of the first
+        release if its schema is the same.
 
         On SQLite and PostgreSQL the migration is atomic. MySQL commits each statement by itself,
         so the operator must restore or drop the database after a failure.
 
-        :raises ConfigurationError: another process has held the migration lock for five minutes,
-            or the database belongs to a newer release, or to a development version that cannot be
+        :raises ConfigurationError: the migration lock of MySQL was not free for five minutes, or
+            the database belongs to a newer release, or to a development version that cannot be
             upgraded
         """
         found = self.version(engine)
@@ -103,7 +105,8 @@ class Migrations:
     def contract(self, engine: sa.Engine) -> None:
         """Apply the revisions that remove tables and columns of older releases.
 
-        The caller checks if the contraction is allowed, which depends on the online migrations.
+        The caller must check that the contraction is allowed, which depends on the online
+        migrations.
 
         :raises ConfigurationError: the database is not expanded, or belongs to another release
         """
@@ -128,12 +131,12 @@ class Migrations:
             return self._version(connection)
 
     def expected(self) -> Version:
-        """Return the latest version known to this release."""
+        """Return the latest schema version that this release knows."""
         return Version(*(max(self._revisions(phase), default=None)
                          for phase in (EXPAND, CONTRACT)))
 
     def scripts(self) -> 'script.ScriptDirectory':
-        """Return all revisions known to this release."""
+        """Return the Alembic scripts of all revisions of this release."""
         from alembic import script
 
         return script.ScriptDirectory.from_config(self._settings())
@@ -180,7 +183,7 @@ class Migrations:
                            f'{revision} is unknown, the latest known is {self.expected()}')
 
     def _check_development(self, connection: sa.Connection, version: Version) -> None:
-        """Check that the schema of a development version is that of the first release.
+        """Check that the schema of a development version equals the schema of the first release.
 
         :raises ConfigurationError: the schema differs, or the version is not the last one
         """
@@ -239,7 +242,7 @@ def _is_development(version: Version) -> bool:
 
 
 def _table_name(difference: Any) -> str:
-    """Return the table of a difference that alembic has found.
+    """Return the name of the table in which Alembic has found a difference.
 
     The differences of a column are a list of tuples. The second item of a tuple is the table, a
     part of the table, or the name of the schema. The name of the table follows that of the schema.
@@ -252,9 +255,10 @@ def _table_name(difference: Any) -> str:
 
 @contextlib.contextmanager
 def _alone(connection: sa.Connection) -> Iterator[None]:
-    """Hold the migration lock, which excludes all other processes, until after the commit.
+    """Hold the migration lock, which excludes other processes, until after the commit.
 
-    :raises ConfigurationError: another process has held the lock for five minutes
+    :raises ConfigurationError: the lock of MySQL was not free for five minutes. PostgreSQL waits
+        for the lock without a limit
     """
     # On SQLite the transaction of the migration takes the write lock at its beginning, so no other
     # lock is needed.

@@ -1,4 +1,4 @@
-"""Creation of engines, and the check of pooled connections before reuse."""
+"""Creation of SQLAlchemy engines, and the check of pooled connections before reuse."""
 import datetime
 import functools
 import select
@@ -20,9 +20,10 @@ from blockattach.platform.db import statements
 LOG = oslo_log.getLogger(__name__)
 
 TRUSTED_SECONDS = 5.0
-"""Seconds for which a used connection is assumed open unless its socket shows otherwise.
+"""Seconds after its last use for which a pooled connection is assumed to be open.
 
-A ping of a peer that has vanished would take as long as a statement.
+A readable socket shows earlier that the server has closed the connection. If the server has
+vanished without closing it, a ping would not fail sooner than a statement.
 """
 _USED_AT = 'blockattach_used_at'
 
@@ -30,7 +31,7 @@ _USED_AT = 'blockattach_used_at'
 def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
     """Return the engine for writing. A missing SQLite file is created.
 
-    :raises DBConnectionError: the server is not reachable, see ``max_retries``
+    :raises DBConnectionError: the server is not reachable after ``max_retries`` attempts
     """
     url = sa.make_url(settings.connection)
     if url.get_backend_name() == 'sqlite':
@@ -48,7 +49,8 @@ def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
 def open_readers(settings: database_conf.DatabaseSettings) -> sa.Engine | None:
     """Return an engine whose connections are in autocommit mode, for reading.
 
-    Without a transaction to end, each read takes one round trip less to the server.
+    In this mode no transaction has to be ended, so each read takes one round trip less to the
+    server.
 
     :returns: None for SQLite, which has no round trips
     """
@@ -85,7 +87,7 @@ def _open_server(url: sa.URL, settings: database_conf.DatabaseSettings,
 
 
 def _quick_times(url: sa.URL) -> dict[str, Any]:
-    """Return arguments with which the driver parses times in C, by the standard library."""
+    """Return driver arguments that parse times with the standard library, which uses C."""
     module = url.get_dialect().import_dbapi()
     if not hasattr(module, 'converters'):
         return {}
@@ -146,7 +148,8 @@ def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
     """Add listeners that check pooled connections at checkout, mostly without a ping.
 
     A server that closes a connection closes its socket, which then becomes readable. A connection
-    with a silent socket that was used within `TRUSTED_SECONDS` is trusted. Any other is pinged.
+    with a silent socket that was used within `TRUSTED_SECONDS` is trusted. Any other connection is
+    pinged.
     """
     error = engine.dialect.loaded_dbapi.Error
 
@@ -170,9 +173,10 @@ def check_freshness(engine: sa.Engine, time: clock.Clock) -> None:
 
 
 def _is_silent(connection: Any, error: type[Exception]) -> bool:
-    """Return True if the socket of a connection has no data and no end of file to read.
+    """Return True if the socket of a connection is not readable.
 
-    :returns: False also if the state of the socket cannot be determined
+    :returns: False if there is data or an end of file to read, or if the state of the socket
+        cannot be determined
     """
     poll = select.poll()
     try:

@@ -30,10 +30,10 @@ class Page:
 def fetch(connection: sa.Connection, query: sa.Select, columns: Mapping[str, sa.ColumnElement],
           page: Page, listed: sa.ColumnElement[bool],
           absent: Callable[[str], Exception]) -> Sequence[sa.Row[Any]]:
-    """Return the rows of one page. See `select_page` for the other parameters.
+    """Return the rows of one page of a query. Other parameters are those of `select_page`.
 
-    :param listed: condition that the row of the marker must satisfy
-    :param absent: creates the error that is raised if no such row exists
+    :param listed: condition that the row of the marker must fulfil, such as not being deleted
+    :param absent: function that returns the error to raise if no such row exists
     """
     marker = None
     if page.marker is not None:
@@ -50,7 +50,7 @@ def select_page(query: sa.Select, columns: Mapping[str, sa.ColumnElement], page:
     """Restrict a query to one page.
 
     :param columns: columns by sort key; must contain ``id``, which breaks ties
-    :param marker: columns of the marker's row by sort key; None to start at the first row
+    :param marker: values of the marker's row by sort key; None to start at the first row
     """
     keys = page.sort if any(key == 'id' for key, _ in page.sort) else (
         *page.sort, ('id', page.sort[-1][1] if page.sort else DESCENDING))

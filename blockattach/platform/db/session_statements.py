@@ -40,7 +40,7 @@ class Named(NamedTuple):
 
 
 def named(text: str, order: tuple[str, ...] | None) -> Named:
-    """Convert the text of a statement to one that can be prepared.
+    """Convert the text of a statement to a statement that can be prepared.
 
     :param text: text in the form of the driver: ``%s`` for each value, or ``%(name)s`` if
         ``order`` is None
@@ -57,7 +57,7 @@ def named(text: str, order: tuple[str, ...] | None) -> Named:
 
 
 def positional(text: str, order: tuple[str, ...] | None) -> tuple[str, tuple[str, ...]]:
-    """Return a text with positional values, and the names of the values in order.
+    """Convert a statement to positional values, and return it with the names of the values.
 
     :param text: as for `named`
     """
@@ -99,11 +99,11 @@ def allow(info: MutableMapping[str, Any]) -> None:
 
 def execute(info: MutableMapping[str, Any], cursor: Any, statement: Named,
             values: Mapping[str, Any], error: type[Exception]) -> bool:
-    """Execute a statement, prepared from its second use on a connection.
+    """Execute a prepared statement, which is prepared at its second use on a connection.
 
-    :param values: values by name, as they are stored
+    :param values: values by name, converted for storage
     :param error: base class of the driver's errors
-    :returns: False if nothing was executed and the text must be sent instead
+    :returns: False if nothing was executed, and the caller must send the original text
     """
     known = info.get(_KEY)
     if known is None:

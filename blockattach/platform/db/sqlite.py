@@ -13,7 +13,7 @@ _WAL_TRIES = 10
 
 
 class File:
-    """Identity of the database file of an engine when the engine was opened.
+    """Identity (device and inode) of the database file that an engine has opened.
 
     In-memory databases have no file.
     """

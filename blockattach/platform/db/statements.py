@@ -1,4 +1,4 @@
-"""Statements of the hot paths, built and compiled once and then sent as text.
+"""Statements of frequent requests, which are compiled once and then sent as text.
 
 SQLAlchemy builds a statement anew for each request, looks up its text by a key of all its parts,
 and describes the columns of each result. For a statement of fifty columns that takes several times
@@ -51,7 +51,8 @@ class Text:
     :ivar fixed: values that are part of the statement
     :ivar stored: functions that convert values for storage, by name
     :ivar kinds: types of the returned columns
-    :ivar row: creates a named tuple; None if the statement returns no rows
+    :ivar row: function that creates a named tuple from a row; None if the statement returns no
+        rows
     :ivar named: form for prepared statements; None if the database does not support them
     :ivar read: functions that convert columns of a result, by position; None before the first
         result
@@ -95,7 +96,7 @@ class Text:
 
 
 class Looking(Protocol):
-    """Executor of a single statement, such as a database."""
+    """Executor of a single statement, such as `engine.Database`."""
 
     def look(self, statement: 'Statement', values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a statement."""
@@ -117,28 +118,32 @@ def column_value(column: sa.Column[Any], prefix: str = '') -> sa.BindParameter[A
 def shape(row: Mapping[str, Any]) -> Shape:
     """Return the cache key of a statement that writes the columns of a row.
 
-    The key contains the column names, and True for a time from now, None for NULL, False
-    otherwise.
+    Each item is a column name and a flag. The flag is True for a `clock.Later`, None for NULL, and
+    False for any other value.
     """
     return tuple([(name, None if one is None else type(one) is clock.Later)
                   for name, one in row.items()])
 
 
 def values_of(row: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
-    """Return the columns of a row as values of a `Statement`."""
+    """Return the values for a `Statement` that writes a row, by placeholder name.
+    """
     return {prefix + name: one.seconds if type(one) is clock.Later else one
             for name, one in row.items() if one is not None}
 
 
 def values(table: sa.Table, of_shape: Shape, prefix: str = '') -> dict[Any, Any]:
-    """Return the column values that a statement writes into a table."""
+    """Return the expressions that a statement writes into the columns of a table, by column."""
     return {table.c[name]: sa.null() if later is None
             else clock.now(value(prefix + name, sa.Float())) if later
             else column_value(table.c[name], prefix) for name, later in of_shape}
 
 
 class Step(NamedTuple):
-    """Statement of a transaction with its values, whose names differ from those of other steps."""
+    """Statement of a transaction with its values by placeholder name.
+
+    The steps of a transaction must not share placeholder names.
+    """
 
     statement: 'Statement'
     values: dict[str, Any]
@@ -147,7 +152,8 @@ class Step(NamedTuple):
 def inserting(table: sa.Table, row: Mapping[str, Any]) -> Step:
     """Return a step that inserts a row.
 
-    As a later step it is executed only if the first step has changed any rows.
+    If the step is not the first step of a transaction, it is executed only if the first step has
+    changed any rows.
     """
     prefix = f'{table.name}_'
     return Step(_insert(table, shape(row), prefix), values_of(row, prefix))
@@ -160,7 +166,7 @@ def updating(table: sa.Table, where: Mapping[str, Any], row: Mapping[str, Any]) 
 
 
 def together(connection: sa.Connection, *steps: Step) -> int:
-    """Execute steps, the later ones only if the first changes any rows.
+    """Execute the first step, and the other steps if the first step has changed any rows.
 
     MariaDB and PostgreSQL execute all steps in one round trip. On PostgreSQL all steps see the
     data as of the start of the statement, without the changes of the other steps.
@@ -186,7 +192,7 @@ def takes_as_one(dialect: sa.Dialect) -> bool:
 def as_one(*steps: Step, is_transaction: bool = False) -> Step:
     """Combine steps into one, for a database that accepts several statements as one.
 
-    :param is_transaction: make the combined step a transaction of its own
+    :param is_transaction: True to make the combined step a transaction of its own
     """
     if len(steps) == 1:
         return steps[0]
@@ -256,11 +262,13 @@ class Statement:
                  after: Callable[[sa.CTE], Any] | None = None,
                  is_transaction: bool = False) -> None:
         """
-        :param build: builds the statement; called once for each kind of database. A tuple is for
-            MariaDB: the later statements are executed only if the first changes any rows
+        :param build: function that builds the statement, called once for each kind of database.
+            For MariaDB it may return a tuple, whose later statements are executed only if the
+            first statement changes any rows
         :param parsed_once: False if the text is too long to be prepared on each connection
-        :param after: builds a variant that does nothing if the given source has no rows
-        :param is_transaction: a tuple is a transaction of its own
+        :param after: function that builds a variant for PostgreSQL, which does nothing if the
+            given CTE has no rows; None if the statement is always the first step
+        :param is_transaction: True to execute a tuple of statements as a transaction of its own
         """
         self.build = build
         self.after = after
@@ -276,7 +284,7 @@ class Statement:
         return _execute_within(on, text, values, lambda cursor: text.rows(on.dialect, cursor))
 
     def first(self, on: 'sa.Connection | Looking', /, **values: Any) -> Any:
-        """Return the first selected row, or None if there is none."""
+        """Return the first selected row as a named tuple, or None if no row is selected."""
         found = self.rows(on, **values)
         return found[0] if found else None
 
@@ -285,7 +293,7 @@ class Statement:
         return _execute_within(connection, self.text(connection.dialect), values, row_count)
 
     def text(self, dialect: sa.Dialect) -> Text:
-        """Return the compiled statement for a kind of database, compiling at the first use."""
+        """Return the statement compiled for a kind of database. The first call compiles it."""
         kind = dialect.name, dialect.driver
         found = self._texts.get(kind)
         if found is None:
@@ -324,7 +332,7 @@ def _compile(statement: Any, dialect: sa.Dialect, parsed_once: bool,
 
 
 def _written_out(element: Any, **_: Any) -> Any:
-    """Return a literal for a value that is part of the statement, so that it is not bound."""
+    """Return a literal for a value that is part of the statement and must not be bound."""
     if isinstance(element, sa.BindParameter) and element.unique:
         return element.render_literal_execute()
     return None
@@ -423,13 +431,13 @@ def _execute_within(connection: sa.Connection, text: Text, values: Mapping[str, 
 
 
 def row_count(cursor: Any) -> int:
-    """Return the number of rows that a statement matched."""
+    """Return the number of rows that the statement of a cursor has matched."""
     return int(cursor.rowcount)
 
 
 def execute(engine: sa.Engine, pooled: sa.PoolProxiedConnection, text: Text,
             values: Mapping[str, Any], read: Callable[[Any], _Result]) -> _Result:
-    """Execute a statement and return what ``read`` returns for its cursor.
+    """Execute a statement, and return the result of calling ``read`` with its cursor.
 
     :raises DBError: error of the database, as translated by oslo.db
     """

@@ -1,7 +1,7 @@
 """Periodic health checks of one process.
 
-Each check has its own thread, so results are available immediately even while a check hangs, and a
-check that hangs does not delay the others.
+Each check has its own thread. The last results are therefore available immediately while a check
+hangs, and the check that hangs does not delay the other checks.
 """
 import contextlib
 import os
@@ -50,7 +50,7 @@ class _Watch:
             LOG.warning('Health check failed%s', log.fields(check=self.name, reason=wrong))
 
     def wrong(self, interval: float) -> str | None:
-        """Return the last failure, or None if the check passed. A check that hangs has failed.
+        """Return the last failure of the check, or None if it passed. A hanging check has failed.
 
         :param interval: seconds between two runs of the check
         """
@@ -67,7 +67,7 @@ class Monitor:
     def __init__(self, process: str, settings: health_conf.HealthSettings,
                  clock: clocks.Clock, begin: periodic.Begin | None = None) -> None:
         """
-        :param begin: creates the threads; None to use `threading`
+        :param begin: function that creates the threads; None to use `threading`
         """
         self._process = process
         self._clock = clock
@@ -108,7 +108,7 @@ class Monitor:
             watch.look()
 
     def stopping(self) -> None:
-        """Report from now on that the process is stopping."""
+        """Change the state in the report to ``stopping``."""
         self._stopping = True
         self._writing.poke()
 
@@ -124,14 +124,14 @@ class Monitor:
                 self._write()
 
     def every(self, interval: float) -> None:
-        """Change the interval of the checks, in seconds."""
+        """Set the interval of the checks and of the report, in seconds."""
         self._interval = interval
         for watch in self._watches:
             watch.task.every(interval)
         self._writing.every(interval)
 
     def findings(self) -> dict[str, str | None]:
-        """Return the last failure of each check by name, or None for a check that passed."""
+        """Return the last failure of each check by check name. A check that passed has None."""
         return {watch.name: watch.wrong(self._interval) for watch in self._watches}
 
     def _write(self) -> None:

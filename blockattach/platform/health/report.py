@@ -24,10 +24,10 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """Health of a process at ``time`` (UTC, without zone).
+    """Health of a process at ``time``, which is a naive datetime in UTC.
 
-    ``wrong`` maps failed checks to reasons. ``interval`` is the time until the next report in
-    seconds.
+    ``wrong`` maps failed checks to reasons. ``interval`` is the time in seconds between two
+    reports.
     """
 
     process: str
@@ -43,7 +43,7 @@ class Report:
 
 
 def write(path: str, report: Report) -> None:
-    """Replace the report atomically: readers see either the previous report or this one.
+    """Replace the report in a file atomically, so that readers see a complete report.
 
     :raises OSError: the file cannot be written
     """

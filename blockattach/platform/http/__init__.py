@@ -1,1 +1,1 @@
-"""HTTP request processing around the handlers. Nothing here is specific to a resource."""
+"""HTTP request processing around the handlers of operations, independent of resources."""

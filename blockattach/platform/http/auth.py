@@ -22,7 +22,7 @@ DEFAULT_PROJECT_ID = '00000000000000000000000000000002'
 """User and project of a request without a token. Clients expect UUIDs."""
 ALL_ROLES = ('admin', 'member', 'reader')
 NO_TOKEN = 'notused'
-"""Token that keystoneauth's plugin ``none`` sends."""
+"""Placeholder token that the ``none`` plugin of keystoneauth sends."""
 LONGEST_ID = 255
 _CONFIRMED = 'Confirmed'
 NO_PROJECT = ''
@@ -38,10 +38,10 @@ def anonymous(request: webob.Request) -> request_context.RequestContext:
 
 
 def is_id(text: str) -> bool:
-    """Return True if a text can be the id of a user or project.
+    """Return True if a text can be the ID of a user or project.
 
-    An id is neither empty nor longer than `LONGEST_ID`. All its characters are printable, so that
-    it cannot break a log line.
+    An ID has 1 to `LONGEST_ID` characters. All characters are printable, so that an ID cannot
+    break a log line.
     """
     return 0 < len(text) <= LONGEST_ID and text.isprintable()
 
@@ -68,7 +68,7 @@ class Identity(NamedTuple):
     def parse(cls, text: str, default_roles: tuple[str, ...]) -> Self | None:
         """Parse ``user:project`` or ``user:project:role,role``.
 
-        :param default_roles: roles of the first form
+        :param default_roles: roles if the text contains no roles
         :returns: None if the text has neither form
         """
         parts = text.split(':')
@@ -80,7 +80,7 @@ class Identity(NamedTuple):
         return cls(parts[0], parts[1], roles)
 
     def context(self, request: webob.Request, **more: Any) -> request_context.RequestContext:
-        """Return the context of a request from this user."""
+        """Return the request context for a request from this user."""
         return request_context.RequestContext(
             user_id=self.user_id, project_id=self.project_id, roles=list(self.roles),
             **middleware.request_ids(request), **more)
@@ -96,13 +96,13 @@ def default_identity(project_id: str | None) -> Identity:
 
 def claimed(request: webob.Request,
             project_id: str | None) -> request_context.RequestContext | None:
-    """Authenticate a request by the identity that it claims, without verification.
+    """Authenticate a request by the identity in its headers, without verification.
 
     This is for tests and for a machine with a single user. ``X-Auth-Token`` is ``user:project``
     (python-cinderclient's noauth plugin) with all roles, or ``user:project:role,role``. Without a
     token the caller is the default user. ``X-Service-Token`` has the same form.
 
-    :returns: None if one of the tokens is malformed
+    :returns: None if ``X-Auth-Token`` or ``X-Service-Token`` is malformed
     """
     token = request.environ.get('HTTP_X_AUTH_TOKEN')
     service_token = request.environ.get('HTTP_X_SERVICE_TOKEN')
@@ -120,8 +120,9 @@ def validated(request: webob.Request,
               project_id: str | None) -> request_context.RequestContext | None:
     """Authenticate a request by the token that keystonemiddleware's ``auth_token`` validated.
 
-    Use this only behind ``auth_token`` with ``delay_auth_decision``. That middleware removes the
-    identity headers, which a client could forge, and passes requests to public operations on.
+    Use this only behind ``auth_token`` with ``delay_auth_decision``. That middleware removes
+    identity headers that a client has forged, and passes on requests without a valid token, which
+    public operations accept.
 
     :returns: None if there is no valid token, or if the service token of the request is invalid
     """

@@ -1,8 +1,8 @@
 """HTTP basic authentication (RFC 7617), for a service without Keystone.
 
 The password file has Apache's format. Functions of oslo.middleware parse its entries and check
-passwords. A second file has the roles of the users
-(`blockattach.platform.http.auth.Identity.parse`).
+passwords. A second file contains the roles of the users, in the format of
+`blockattach.platform.http.auth.Identity.parse`.
 """
 import hashlib
 import logging
@@ -29,17 +29,17 @@ _REFUSED = (webob_exc.HTTPException,
             ValueError)
 
 Users = changing.ChangingFile[Mapping[str, str]]
-"""See `parse_users`."""
+"""Password file, which `parse_users` parses and which is read again after a change."""
 Roles = changing.ChangingFile[Mapping[str, auth.Identity]]
-"""See `parse_roles`."""
+"""File of roles, which `parse_roles` parses and which is read again after a change."""
 
 
 class Accounts:
-    """Users and their rights from two files. A changed file takes effect at the next request."""
+    """Users and their roles from two files. A changed file takes effect at the next request."""
 
     def __init__(self, users: Users, roles: Roles | None) -> None:
         """
-        :param roles: None gives every user all roles
+        :param roles: file of roles; None to give every user all roles
         """
         self._users = users
         self._roles = roles
@@ -91,7 +91,7 @@ class Accounts:
 
 
 def challenge(inner: middleware.Handler) -> middleware.Handler:
-    """Add the challenge for HTTP basic authentication to each 401 response."""
+    """Return a handler that adds the challenge for HTTP basic authentication to 401 responses."""
     def handle(request: webob.Request) -> webob.Response:
         response = inner(request)
         if response.status_code == 401:
@@ -101,7 +101,7 @@ def challenge(inner: middleware.Handler) -> middleware.Handler:
 
 
 def parse_users(text: str) -> Mapping[str, str]:
-    """Return the entry ``user:digest`` of each user of a password file.
+    """Parse a password file, and return the entries ``user:digest`` by user name.
 
     :raises ConfigurationError: an entry is malformed, or its digest is not a bcrypt digest
     """
@@ -119,7 +119,7 @@ def parse_users(text: str) -> Mapping[str, str]:
 
 
 def parse_roles(text: str) -> Mapping[str, auth.Identity]:
-    """Return the identity of each user of a file with roles.
+    """Parse a file of roles, and return the identities by user name.
 
     :raises ConfigurationError: a line does not have the form ``user:project:role,role``, or
         repeats a user

@@ -2,8 +2,8 @@
 
 A tag is a digest of everything that a response is composed of: the record, the other facts of the
 operation (`Operation.facts`), the microversions, the addresses in links, and the release of this
-service. The tag therefore changes with any visible change, even if no generation changes. It is
-known before the response is composed.
+service. The tag therefore changes with any visible change, even if no generation changes. The tag
+is known before the response is composed.
 
 The tag is weak: equal tags mean equal facts, but not equal bytes. A client can therefore not use
 the tag with ``If-Match`` to make a change conditional.

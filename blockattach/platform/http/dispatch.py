@@ -46,17 +46,17 @@ Responses contain values that clients have stored, and orjson encodes at most 25
 
 _VARIABLE = re.compile(r'\{\w+\}')
 _ANY = '{'
-"""Replacement of each variable in a path, for comparisons without the names of variables."""
+"""Replacement of each variable in a path. Paths are compared without the names of variables."""
 
 Check = Callable[[operation.Operation, operation.Call, webob.Response], None]
 
 
 class _TooLarge(Exception):
-    """Body that is longer than the configured limit."""
+    """Request body that is longer than the configured limit."""
 
 
 class Route(NamedTuple):
-    """Operations of a method and path. They differ in versions or actions."""
+    """Operations with the same method and path, which differ in their versions or actions."""
 
     operations: list[operation.Operation]
     public: bool
@@ -78,8 +78,8 @@ class Match(NamedTuple):
 class Table:
     """Routing table of the API.
 
-    A trailing slash makes an empty last segment, and therefore a different path. A client that
-    sends an empty id gets 404 instead of the list.
+    A path with a trailing slash has an empty last segment, and is therefore a different path. A
+    client that sends an empty id gets 404 instead of the list.
     """
 
     def __init__(self, operations: Iterable[operation.Operation],
@@ -116,7 +116,7 @@ class Table:
                 (declared, Route(rows, all(row.public for row in rows), rows[0].root)))
 
     def match(self, method: str, path: str) -> Match | None:
-        """Return the match of a method and path, or None if no operation has them.
+        """Return the match of a method and path, or None if there is no such operation.
 
         HEAD is routed as GET unless an operation with the method HEAD matches.
         """
@@ -146,13 +146,14 @@ class Dispatcher:
                  prefix: str = operation.PREFIX) -> None:
         """Compile the routing table and all schemas, so that no request waits for them.
 
-        :param services: passed to handlers unchanged; targets are loaded from its ``database``
+        :param services: object that is passed to handlers unchanged. Its attribute ``database`` is
+            used to load targets
         :param max_body_size: maximum size of a request body in bytes
-        :param public_endpoint: URL that links in responses start with; None uses the URL of the
+        :param public_endpoint: beginning of the links in responses; None to use the URL of the
             request
-        :param watch_endpoint: URL that requests for streams are redirected to if this server
-            cannot stream; None rejects them
-        :param check: called with each response, for tests
+        :param watch_endpoint: URL to which requests for streams are redirected if this server
+            cannot stream; None to reject such requests
+        :param check: function with which tests check each response
         :param prefix: prefix of all paths except those of root operations
         :raises ValueError: operations contradict each other, or an operation names an unknown
             policy rule
@@ -179,8 +180,8 @@ class Dispatcher:
 
         :raises BlockattachError: a step failed (see the docstring of the module)
         """
-        # Some servers join repeated headers with a comma. A proxy may have routed the request by
-        # another one of the names than this service would use.
+        # Some servers join repeated headers with a comma. A proxy may have routed the request by a
+        # name that this service would not use.
         if ',' in request.environ.get('HTTP_HOST', ''):
             raise errors.InvalidInput(SEVERAL_HOSTS)
         match = self._match(request)
@@ -235,7 +236,7 @@ class Dispatcher:
         return webob.Response(status=200, app_iter=[], headerlist=list(streams.HEADERS.items()))
 
     def _handle(self, row: operation.Operation, call: operation.Call) -> Any:
-        """Return the value of the handler, or 304 if the client has the current response."""
+        """Return the value of the handler, or an answer with status 304 if the ETag matches."""
         if row.facts is None:
             return row.handler(self._services, call)
         call.facts = row.facts(self._services, call)
@@ -257,7 +258,8 @@ class Dispatcher:
     def _identify(self, request: webob.Request, match: Match) -> request_context.RequestContext:
         """Return the context of the caller.
 
-        :raises InvalidInput: the project in the URL is not that of the caller
+        :raises InvalidInput: the project in the URL is malformed, or is not the project of the
+            caller
         :raises NotAuthenticated: the operation is not public, and the caller is unknown
         :raises NotAuthorized: the operation is not public, and the caller is neither an
             administrator nor in a project
@@ -350,7 +352,8 @@ class Dispatcher:
     def _permit(self, row: operation.Operation, call: operation.Call) -> None:
         """Load the target of an operation, and check the policy.
 
-        The policy is checked for the project of the target, or else for that of the caller.
+        The policy is checked for the project of the target. If the target has none, the project of
+        the caller is used.
 
         :raises NotFound: the target does not exist
         :raises NotAuthorized: the policy denies the operation
@@ -393,7 +396,7 @@ def _path(environ: Mapping[str, Any]) -> str:
 
 
 def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
-    """Return True if a value has no more than ``levels`` levels and no null character."""
+    """Return True if a JSON value has at most ``levels`` levels and no null character."""
     if not isinstance(value, dict | list):
         # PostgreSQL rejects null characters in text columns.
         return not isinstance(value, str) or '\0' not in value
@@ -402,7 +405,10 @@ def _can_be_stored(value: Any, levels: int = _MOST_LEVELS) -> bool:
 
 
 def _length(request: webob.Request) -> int | None:
-    """Return the declared length of the body, or None."""
+    """Return the value of ``Content-Length``, or None if the header is missing or empty.
+
+    :raises InvalidInput: the value is not a number
+    """
     text = request.environ.get('CONTENT_LENGTH')
     if not text:
         return None

@@ -1,10 +1,10 @@
 """Health checks of the API, ``/healthcheck``, for load balancers and probes.
 
-They are served before anything else: without a token, a policy check or a log line. The middleware
-is the healthcheck of oslo.middleware. Its checks are plugins of the entry point group
-``oslo.middleware.healthcheck``, selected by ``[healthcheck] backends``. Each check of this project
-returns the last result of the health monitor of the process. ``/healthcheck/live`` only shows that
-the process responds.
+Health checks are served before any other layer handles the request, without a token, a policy
+check or a log line. The middleware is the healthcheck of oslo.middleware. Its checks are plugins
+of the entry point group ``oslo.middleware.healthcheck``, selected by ``[healthcheck] backends``.
+Each check of this project returns the last result of the health monitor of the process.
+``/healthcheck/live`` only shows that the process responds.
 """
 import ipaddress
 from collections.abc import Callable
@@ -28,7 +28,7 @@ LIVE_PATH = '/healthcheck/live'
 PATHS = (PATH, LIVE_PATH)
 CHECKS = {'blockattach_database': 'database', 'blockattach_bus': 'bus',
           'blockattach_backends': 'backends'}
-"""Checks of this project: names in ``[healthcheck] backends`` to names in the health monitor."""
+"""Names of the checks in the health monitor, by their names in ``[healthcheck] backends``."""
 
 _MONITOR = 'blockattach_monitor'
 # The address of a request through a proxy is that of the proxy, which says nothing about the
@@ -65,7 +65,8 @@ class _Healthcheck(healthcheck.Healthcheck):
 
     def _make_text_response(self, results: list[pluginbase.HealthcheckResult],
                             healthy: bool) -> tuple[str, str]:
-        """Return the body and its type: "OK" if healthy, as load balancers expect, or failures."""
+        """Return the body and its type. The body is "OK" if healthy, or else the failures.
+        """
         if healthy:
             return 'OK', 'text/plain'
         text, kind = super()._make_text_response(
@@ -84,7 +85,7 @@ def with_health(application: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monit
                 details_to: Sequence[health_conf.Network]) -> Wsgi:
     """Return a WSGI application that serves the health checks and passes other requests on.
 
-    :param conf: with the options of `register`
+    :param conf: configuration with the options of `register`
     :param details_to: networks whose hosts get the details, if ``[healthcheck] detailed`` is set
     :raises ConfigurationError: a configured check is not installed
     """
@@ -117,7 +118,7 @@ def _may_see_details(environ: Mapping[str, Any],
 class _MonitorCheck(pluginbase.HealthcheckBaseExtension):
     """Health check that returns the last result of the monitor.
 
-    The check succeeds if the monitor has no result of that name.
+    The check succeeds if the monitor has no check with this name.
     """
 
     name: str

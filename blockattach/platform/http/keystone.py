@@ -41,7 +41,7 @@ _AWAY = (keystone_errors.ConnectFailure, keystone_errors.DiscoveryFailure,
 _UNUSABLE = (keystone_errors.AuthPluginException, middleware_errors.ConfigurationError, OSError,
              ValueError)
 ProjectCheck = Callable[[context.RequestContext, str], None]
-"""Callback that raises ProjectNotFound if no project with that id is visible to the caller."""
+"""Function that raises ProjectNotFound if the caller sees no project with an ID in Keystone."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -92,12 +92,12 @@ def _url_of(conf: cfg.ConfigOpts) -> str:
 
 
 def authentication(conf: cfg.ConfigOpts) -> auth.Authentication:
-    """Return the authentication by Keystone tokens.
+    """Return the authentication strategy for Keystone tokens.
 
     Keystone is not contacted before the first token is validated. Invalid options in
     ``[keystone_authtoken]`` raise ConfigurationError when the layer is applied to a handler.
 
-    :param conf: with the options of `register`
+    :param conf: configuration with the options of `register`
     """
     return auth.Authentication(
         auth.validated, (middleware.wsgi_layer(lambda inner: _TokenMiddleware(inner, conf)),))
@@ -153,11 +153,11 @@ def _check_cache(conf: cfg.ConfigOpts) -> None:
 
 
 def project_check(conf: cfg.ConfigOpts) -> ProjectCheck:
-    """Return a check that asks the Keystone that authenticates callers.
+    """Return a function that checks whether a project exists in Keystone.
 
     No connection is opened before the first check.
 
-    :param conf: with the options of `keystone.register`
+    :param conf: configuration with the options of `register`
     :raises ConfigurationError: the options do not contain the URL of Keystone
     """
     group = conf[GROUP]
@@ -168,7 +168,7 @@ def project_check(conf: cfg.ConfigOpts) -> ProjectCheck:
         cert=(group.certfile, group.keyfile) if group.certfile else None)
 
     def check(caller: context.RequestContext, project_id: str) -> None:
-        """Return if the project exists.
+        """Check that a project exists.
 
         :raises ProjectNotFound: Keystone has no project with this id
         :raises NotAuthorized: the caller may not look up projects in Keystone

@@ -1,7 +1,8 @@
 """Restriction of an API without authentication to requests from the same machine.
 
-Requests of web pages in a browser on this machine are rejected as well (cross-site request
-forgery). So are requests with other host names that resolve to this machine (DNS rebinding).
+Requests that web pages cause in a browser on this machine are rejected as well (cross-site request
+forgery). Requests with another host name that resolves to this machine are also rejected (DNS
+rebinding).
 """
 import functools
 import ipaddress
@@ -57,7 +58,8 @@ def stands_for_loopback(host: str) -> bool:
 
 @functools.lru_cache
 def is_local_name(host: str) -> bool:
-    """Return True if a header Host is ``localhost``, a name below it, or a loopback address."""
+    """Return True if a ``Host`` header is ``localhost``, a subdomain, or a loopback address.
+    """
     try:
         name = parse.urlsplit(f'//{host}').hostname or ''
     except ValueError:
@@ -72,7 +74,8 @@ def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
     The layer must be outside of the layer that evaluates the headers of proxies, because a client
     may forge ``X-Forwarded-For``.
 
-    :param allowed_origins: origins whose pages may send requests, as browsers write them, or ``*``
+    :param allowed_origins: origins whose pages may send requests, in the form of the header
+        ``Origin``; ``*`` stands for all origins
     """
     def layer(inner: middleware.Handler) -> middleware.Handler:
         def handle(request: webob.Request) -> webob.Response:

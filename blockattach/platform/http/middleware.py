@@ -29,17 +29,17 @@ Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # The name that oslo.middleware uses, so that other middleware finds the request id.
 _REQUEST_ID = 'openstack.request_id'
 VERSION = 'blockattach.version_header'
-"""Key of the environ: negotiated versions, as the header value of the response."""
+"""Environ key of the negotiated versions, in the form of the response header."""
 ACT = 'blockattach.act'
-"""Key of the environ: the act that `watch_request` times. The dispatcher adds the operation."""
+"""Environ key of the timed operation of a request, which gets its labels from the dispatcher."""
 MUST_NOT_WRITE = 'blockattach.must_not_write'
-"""Key of the environ: reason why this request must not change anything, whatever its method."""
+"""Environ key of the reason for which an operation with `Operation.writes` is rejected."""
 _GLOBAL_REQUEST_ID = re.compile(
     r'req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}')
 
 
 def application(layers: Sequence[Layer], inner: Handler) -> Wsgi:
-    """Return a WSGI application from layers and a handler.
+    """Return a WSGI application that passes requests through layers to a handler.
 
     :param layers: outermost first
     :param inner: handler that the layers surround
@@ -55,7 +55,7 @@ def application(layers: Sequence[Layer], inner: Handler) -> Wsgi:
 
 
 def wsgi_layer(surround: Callable[[Wsgi], Wsgi]) -> Layer:
-    """Return a layer from a WSGI middleware. Errors of the inner handler pass through it."""
+    """Convert a WSGI middleware to a layer, through which exceptions of the inner handler pass."""
     def layer(inner: Handler) -> Handler:
         surrounded = surround(application((), inner))
 
@@ -69,7 +69,7 @@ def request_ids(request: webob.Request) -> dict[str, Any]:
     """Return the request ids for the context of a request.
 
     ``request_id`` is the id that `watch_request` generated, ``req-`` and a UUID.
-    ``global_request_id`` is the id that the caller sent, or None if that is not a request id.
+    ``global_request_id`` is the id that the caller sent, or None if the caller sent no valid id.
     """
     name = request.environ.get('HTTP_X_OPENSTACK_REQUEST_ID', '')
     return {'request_id': request.environ[_REQUEST_ID],
@@ -111,7 +111,7 @@ def watch_request(telemetry: acts.Telemetry) -> Layer:
 
 
 def answer_faults(inner: Handler) -> Handler:
-    """Return a handler that builds an error response for each error of the inner handler."""
+    """Return a handler that builds an error response for each exception of the inner handler."""
     def handle(request: webob.Request) -> webob.Response:
         try:
             return inner(request)

@@ -1,11 +1,12 @@
 """Declarations of API operations, calls of their handlers, and negotiation of microversions.
 
-A resource is a table of `Operation` literals. `blockattach.platform.http.dispatch` applies each
-row in a fixed order, so a handler can neither skip the policy check nor see an invalid body.
+The operations of a resource are a table of `Operation` literals.
+`blockattach.platform.http.dispatch` applies each row in a fixed order, so a handler can neither
+skip the policy check nor see an invalid body.
 
-Versions are negotiated by ``OpenStack-API-Version: volume 3.71, blockattach 1.0``, a list of
-services. ``volume`` is the Block Storage API. ``blockattach`` is the extension of this API by this
-project. It has its own versions, and applies only to requests that name it.
+Versions are negotiated with the header ``OpenStack-API-Version: volume 3.71, blockattach 1.0``.
+``volume`` is the Block Storage API. ``blockattach`` is the extension of this API by this project.
+The extension has its own versions, and applies only to requests whose header names it.
 """
 import dataclasses
 import functools
@@ -33,9 +34,9 @@ VERSION_HEADER = 'OpenStack-API-Version'
 VOLUME = 'volume'
 EXTENSION = 'blockattach'
 OFFER_HEADER = 'Blockattach-API-Versions'
-"""Response header of the version documents with the offered versions of the extension.
+"""Response header with the offered versions of the extension, sent with version documents.
 
-The bodies cannot list them, because clients check these against strict schemas.
+The bodies cannot contain these versions, because clients check the bodies against strict schemas.
 """
 LATEST = 'latest'
 _ID_FIELDS = {'attachments': 'attachment_id', 'qos-specs': 'qos_specs_id',
@@ -59,7 +60,7 @@ BASE = V(3, 0)
 """Version of a request that names no version."""
 
 NONE = V(0, 0)
-"""Version of a service that the client did not request. It is lower than all others."""
+"""Version of a service that the client did not request, which is lower than any other version."""
 
 PREFIX = '/v3'
 """Prefix of all paths of the Block Storage API except its roots."""
@@ -126,13 +127,13 @@ class Call:
         return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
 
     def named(self) -> idempotency.Request | None:
-        """Return the idempotency key and digest of this request (``Idempotency-Key``).
+        """Return the idempotent request that the header ``Idempotency-Key`` identifies.
 
-        A repeated request with the same key creates nothing. The digest is independent of the
-        order of members in the JSON body.
+        A repeated request with the same key creates nothing. The digest of the body does not
+        depend on the order of members in the JSON.
 
-        :returns: None if the request has no key
-        :raises InvalidInput: the key is empty or too long, or there are several
+        :returns: None if the request has no such header
+        :raises InvalidInput: the key is empty or too long, or the header contains several keys
         """
         key = self.headers.get('Idempotency-Key')
         if key is None:
@@ -148,8 +149,8 @@ class Call:
 class Answer(NamedTuple):
     """Response of a handler with a status or headers other than those of the operation.
 
-    :ivar body: bytes are sent unchanged (set their Content-Type in ``headers``), None is an empty
-        body, any other value is sent as JSON
+    :ivar body: bytes are sent unchanged, and need a Content-Type in ``headers``. None is sent as
+        an empty body, and any other value as JSON
     :ivar status: None for the status of the operation
     """
 
@@ -166,31 +167,34 @@ Target = Callable[[request_context.RequestContext, Any, str], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """Row of a resource's table: an operation of the API.
+    """Operation of the API, which is a row in the table of its resource.
 
     :ivar path: path from the collection on, such as ``/attachments/{id}``. It is served below
         ``/v3`` and below ``/v3/{project_id}``. With ``root`` it is the whole path
-    :ivar handler: ``(services, call)``, returns a JSON-serializable value or an `Answer`
+    :ivar handler: function of ``(services, call)`` that returns a JSON-serializable value or an
+        `Answer`
     :ivar since: first version with the operation; requests with lower versions get 404
     :ivar until: last version with the operation; None if there is no last version yet
-    :ivar policy: rule that is checked for the project of the target, or else of the caller
+    :ivar policy: rule that is checked for the project of the target, or for the project of the
+        caller if the target has none; None for no check
     :ivar refusal: error instead of NotAuthorized, for resources whose existence is hidden from
         callers that the policy denies
-    :ivar target: ``(context of the caller, database, {id} of the path)``, returns the record that
-        the operation is about, or raises NotFound. A record without a ``project_id`` belongs to
-        the project of the caller
-    :ivar facts: ``(services, call)``, returns plain values: all that the response depends on
-        besides the target and the call itself, such as other rows and the rights of the caller.
-        The response then has an ``ETag``, and is not composed for a client that has the current
-        one (`conditional`)
+    :ivar target: function of ``(context of the caller, database, {id} of the path)`` that returns
+        the record on which the operation acts, or raises NotFound. A record without a
+        ``project_id`` belongs to the project of the caller
+    :ivar facts: function of ``(services, call)`` that returns plain values. These are all values
+        on which the response depends besides the target and the call, such as other rows and the
+        rights of the caller. The response then has an ``ETag``, and a client that has the current
+        response gets status 304 (`conditional`)
     :ivar body: schema of the body by its first version; None if the body is ignored
     :ivar query: schema of the query string (last value of each name) by its first version
     :ivar answer: schema of the response by its first version; checked in tests only
     :ivar extended: functions that extend the schema of the response, by version of
         ``blockattach``
-    :ivar parameters: additional query parameters by version of ``blockattach``: a described
-        schema by name; for handlers and documents
-    :ivar faults: errors besides those of every operation of this kind; for documents and tests
+    :ivar parameters: additional query parameters by version of ``blockattach``. A version maps the
+        parameter names to schemas with descriptions, for handlers and documents
+    :ivar faults: errors in addition to those that every operation of this kind can raise; for
+        documents and tests
     :ivar action: for ``POST .../action``, the only key of the body, which selects this row
     :ivar extension: first version of ``blockattach`` with the operation; requests that do not
         name ``blockattach`` get 404. None if the operation does not belong to the extension
@@ -223,7 +227,7 @@ class Operation:
     summary: str = ''
 
     def serves(self, version: V, extension: V | None) -> bool:
-        """Return True if the operation exists in these versions.
+        """Return True if the operation exists in the negotiated versions.
 
         :param extension: version of ``blockattach``; None if the client did not request it
         """
@@ -244,7 +248,8 @@ class Operation:
     def check(self, call: Call) -> None:
         """Validate the body and query string against the schemas of the negotiated version.
 
-        :raises InvalidInput: one of them is invalid; the reason has the form of Cinder's errors
+        :raises InvalidInput: the body or the query string is invalid. The reason has the form of
+            Cinder's errors
         """
         of_body, of_query = (at_version(one, call.version) for one in self.checkers)
         if of_body is not None:
@@ -267,12 +272,12 @@ class Operation:
 
 def action(path: str, name: str, handler: Handler, body: Schema, *, since: V = BASE,
            **more: Any) -> Operation:
-    """Return the row of an action, ``POST .../action``.
+    """Return the operation of an action, ``POST .../action``.
 
     The response has status 202 and no body, unless ``more`` has other values.
 
     :param name: name of the action, which is the only key of the request body
-    :param body: schema of the value of that key
+    :param body: schema of the value of this key
     :param more: further attributes of `Operation`
     """
     promised: dict[str, Any] = {'status': 202, 'answer': {since: {'type': 'null'}}, **more}
@@ -281,7 +286,7 @@ def action(path: str, name: str, handler: Handler, body: Schema, *, since: V = B
 
 
 def at_version(by_version: Mapping[V, Any] | None, version: V) -> Any:
-    """Return the entry that applies at a version: that of the highest version not above it.
+    """Return the entry of the highest version that is not above ``version``.
 
     :returns: None if there is no such entry
     """
@@ -311,7 +316,7 @@ class Negotiated(NamedTuple):
 
 
 Negotiate = Callable[[str | None], Negotiated]
-"""`negotiate` with the offered ranges bound. It takes the header of the request."""
+"""`negotiate` with bound version ranges, called with the header of the request."""
 
 
 def negotiate(offered: Range, extensions: Range, header: str | None,
@@ -392,7 +397,7 @@ def _is_uuid(value: object) -> bool:
 
 
 def _reason(value_schema: Schema, value: Any, what: str) -> str | None:
-    # Imported for the first invalid value, because many processes never see one.
+    # Imported at the first invalid value, because many processes never get an invalid value.
     import jsonschema
     from jsonschema import exceptions as jsonschema_exceptions
 

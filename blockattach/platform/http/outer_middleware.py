@@ -38,9 +38,9 @@ def set_library_defaults() -> None:
 
 
 def layers(conf: cfg.ConfigOpts) -> tuple[middleware.Layer, ...]:
-    """Return the layers that are configured, outermost first.
+    """Return the layers that the configuration enables, outermost first.
 
-    A layer that is not configured is left out, so that requests do not pay for it.
+    A layer that is not enabled is left out, so that it costs requests no time.
     """
     enabled: list[base.ConfigurableMiddleware] = []
     if conf[CORS_GROUP].allowed_origin:

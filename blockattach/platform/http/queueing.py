@@ -22,11 +22,11 @@ from blockattach.platform import errors
 from blockattach.platform.http import middleware
 
 SOCKET = 'blockattach.socket'
-"""Key of the environ: connection of the request, an object with a file descriptor."""
+"""Environ key of the connection of the request, which is an object with a file descriptor."""
 REFUSED = 'blockattach.refused'
-"""Key of the environ: error that rejects the request before it is started."""
+"""Environ key of the error with which the request is rejected before it is started."""
 DEADLINE = 'blockattach.deadline'
-"""Key of the environ: time on the monotonic clock when RPC messages of the request expire."""
+"""Environ key of the time on the monotonic clock at which RPC messages of the request expire."""
 
 # struct tcp_info of Linux: 8 bytes, then fields of 4 bytes. The 12th is tcpi_last_data_recv in
 # milliseconds.
@@ -36,7 +36,7 @@ _MOST_BYTES = 1048576
 
 
 def admitting(admission: admission.AdmissionController, timeout: float) -> middleware.Layer:
-    """Return a layer that passes a request on when it has a work slot.
+    """Return a layer in which each request waits for a work slot, and holds it while handled.
 
     Health checks are served outside of this layer.
 
@@ -103,7 +103,7 @@ def waited_seconds(number: int) -> float:
 
 
 def is_gone(number: int) -> bool:
-    """Return True if the client has closed the connection, or only its sending direction.
+    """Return True if the client has closed the connection, or at least its sending direction.
 
     :param number: file descriptor from `connection_number`; negative if unknown
     """

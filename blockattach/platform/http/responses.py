@@ -1,4 +1,4 @@
-"""HTTP responses from values of handlers and from errors.
+"""HTTP responses, built from the values that handlers return and from errors.
 
 The classes of errors define status and text (`blockattach.platform.errors`), so no handler
 translates errors.
@@ -23,7 +23,7 @@ UNEXPECTED = ('The server has either erred or is incapable of performing the req
 _JSON = 'application/json'
 _BODILESS = (204, 304)
 # `_default` converts datetimes to the format of this API. A dataclass raises an error, so that a
-# record is never sent as a whole because a handler has not applied a view.
+# handler that has not applied a view never sends a whole record.
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
@@ -40,7 +40,7 @@ KEYS = {
     503: 'serviceUnavailable',
 }
 OTHER_KEY = 'computeFault'
-"""Key of the error in the body for all other statuses. Clients know it from Nova."""
+"""Key of the error object in the body if `KEYS` does not contain the status, as in Nova."""
 
 
 def dumps(value: Any) -> bytes:
@@ -83,7 +83,7 @@ def failure(status: int, message: str, retry_after: str | None = None) -> webob.
 
 
 def error(raised: Exception) -> webob.Response:
-    """Build the response to an error. An unexpected error is logged, and its text is not shown."""
+    """Build the response to an exception. An unexpected exception is logged and not shown."""
     if not isinstance(raised, errors.BlockattachError) or not raised.shown:
         LOG.error('Failed to handle request: unexpected error', exc_info=raised)
         return failure(500, UNEXPECTED)

@@ -1,4 +1,4 @@
-"""JSON schemas, and views that convert records to JSON objects as their schemas promise.
+"""JSON schemas, and views that convert records to JSON objects that match their schemas.
 
 `blockattach.platform.http.operation` validates values against schemas.
 """
@@ -17,7 +17,7 @@ NULLABLE_UUID: Schema = {'type': ['string', 'null'], 'format': 'uuid'}
 
 def obj(properties: Schema | None = None, required: Iterable[str] = (), *,
         additional: bool = False, **more: Any) -> dict[str, Any]:
-    """Return the schema of an object.
+    """Return the schema of a JSON object.
 
     :param required: names of required properties
     :param additional: True to allow further properties
@@ -31,12 +31,12 @@ def obj(properties: Schema | None = None, required: Iterable[str] = (), *,
 
 
 def wrapped(name: str, inner: Schema) -> dict[str, Any]:
-    """Return the schema of an object whose only key is ``name``."""
+    """Return the schema of a JSON object whose only key is ``name``."""
     return obj({name: inner}, required=[name])
 
 
 def array(items: Schema, **more: Any) -> dict[str, Any]:
-    """Return the schema of a list with these items."""
+    """Return the schema of a list whose items match ``items``."""
     return {'type': 'array', 'items': items, **more}
 
 
@@ -53,9 +53,10 @@ def extend(schema: Schema, properties: Schema | None = None, required: Iterable[
            *, at: str | None = None, **more: Any) -> dict[str, Any]:
     """Return an extended copy of a schema. Unchanged parts are shared with the original.
 
-    :param at: dotted path of the property to extend (``'attachment'``): the object there, or the
-        items of the list there. None extends the schema itself
-    :param more: keywords to set
+    :param at: dotted path of the property whose schema is extended, such as ``'attachment'``. If
+        the property is a list, the schema of its items is extended. None to extend ``schema``
+        itself
+    :param more: further keywords of the extended schema
     """
     if at is not None:
         name, _, rest = at.partition('.')
@@ -72,20 +73,23 @@ def extend(schema: Schema, properties: Schema | None = None, required: Iterable[
 
 
 def extending(properties: Schema, at: str) -> Callable[[Schema], Schema]:
-    """Return a function that adds required properties to the object at ``at`` of a schema."""
+    """Return a function that adds required properties to the object at a path of a schema.
+
+    :param at: path as for `extend`
+    """
     return functools.partial(extend, properties=properties, required=properties, at=at)
 
 
 class View:
     """JSON object in responses, declared as a table of keys with their schemas and sources.
 
-    The value of ``'name': schema`` is the attribute of that name, or null if the schema only
-    allows null. The value of ``'name': (schema, source)`` is another attribute (``source`` is its
-    name), or the result of a function of the record. With the source `GIVEN` the value is an
+    A key ``'name': schema`` shows the attribute of that name, or null if the schema allows only
+    null. A key ``'name': (schema, source)`` shows the attribute with the name ``source``, or the
+    result of calling ``source`` with the record. If ``source`` is `GIVEN`, the value is an
     argument of `show`.
 
-    :ivar keys: schemas by name
-    :ivar whole: schema of an object with all these keys and no others
+    :ivar keys: schema of each key
+    :ivar whole: schema of a JSON object with exactly these keys
     """
 
     def __init__(self, keys: Mapping[str, Any]) -> None:

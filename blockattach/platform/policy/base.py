@@ -1,6 +1,7 @@
-"""Base rules for the personas that the default policies refer to.
+"""Base rules, to which the default policies refer: administrator, member and reader.
 
-Names and check strings are those of Cinder, so that policy files of operators mean the same here.
+Names and check strings are those of Cinder, so that policy files written for Cinder have the same
+effect.
 """
 from typing import Self
 
@@ -24,7 +25,8 @@ class Rule(str):
     def __new__(cls, name: str, default: str, description: str, *operations: str) -> Self:
         """Create a rule.
 
-        `blockattach.storage.policy.rules` collects the rules from the names of its module.
+        `blockattach.storage.policy.rules` collects the rules that are assigned to names of that
+        module.
         """
         rule = super().__new__(cls, name)
         rule.default = policy.DocumentedRuleDefault(name, default, description, [

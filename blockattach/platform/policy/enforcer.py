@@ -67,7 +67,7 @@ class _Rules:
 
     def _decide(self, rule: str, owner: bool, is_admin: bool, is_admin_project: bool,
                 roles: tuple[str, ...], service_roles: tuple[str, ...]) -> bool:
-        """Evaluate a rule with these facts only.
+        """Evaluate a rule with the given facts only.
 
         :param owner: True if the object belongs to the project of the caller
         """
@@ -78,7 +78,10 @@ class _Rules:
 
 
 def asks_little(name: str, texts: Mapping[str, str], seen: frozenset[str] = frozenset()) -> bool:
-    """Return True if a rule and all rules it refers to use only the facts of cached decisions.
+    """Return True if the decisions of a rule can be cached.
+
+    The rule, and the rules to which it refers, must use only the facts that the module docstring
+    lists.
 
     :param texts: check strings by rule name
     :param seen: rules that are already being checked, to stop at cycles
@@ -115,7 +118,7 @@ class Enforcer:
         self._rules = self._read()
 
     def wrong(self) -> str | None:
-        """Return the reason why the files cannot be read, or None if they can."""
+        """Return the reason why changed policy files cannot be read, or None if they were read."""
         self._look()
         return self._wrong
 
@@ -136,7 +139,7 @@ class Enforcer:
             ) from failure
 
     def _mark(self) -> changing.Marks:
-        """Return a value that changes with the files; empty if the folder cannot be read."""
+        """Return a value that changes with the policy files; empty if a folder cannot be read."""
         try:
             return changing.marks(_policy_files(self._conf))
         except OSError:
@@ -156,7 +159,8 @@ class Enforcer:
             self._looking.release()
 
     def reload(self) -> None:
-        """Read the files again. If a file cannot be read, the previous rules stay in force."""
+        """Read the policy files again. After a failure, the previous rules stay in force.
+        """
         # Before the files are read: a file that changes meanwhile is read again.
         self._marks = self._mark()
         try:
@@ -176,13 +180,13 @@ class Enforcer:
         return self._rules.decide.cache_info().currsize
 
     def knows(self, rule: str) -> bool:
-        """Return True if the rule is registered."""
+        """Return True if a rule with this name is registered."""
         return rule in self._rules.engine.registered_rules
 
     def is_admin(self, caller: request_context.RequestContext) -> bool:
         """Return True if the caller is an administrator by the rule ``context_is_admin``.
 
-        This is the first check of each request, and the one at which changed files are detected.
+        This is the first check of each request, and detects changed policy files.
         """
         self._look()
         return self.allowed(caller, base.CONTEXT_IS_ADMIN)
@@ -218,7 +222,7 @@ class Enforcer:
 
 
 class Unknown(NamedTuple):
-    """Rule in a policy file that does not exist, most often because of a misspelt name.
+    """Rule of a policy file whose name is not a policy, most often because it is misspelt.
 
     ``nearest`` is the existing policy with the most similar name; empty if there is none.
     """
@@ -247,7 +251,7 @@ def _policy_files(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def unknown_rules(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> list[Unknown]:
-    """Return the rules in policy files that are neither policies nor referred to by another rule.
+    """Return the rules of the policy files that are no policies and have no references.
 
     :param rules: existing policies
     :raises ValueError: a file does not map rule names to checks

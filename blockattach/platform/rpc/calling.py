@@ -30,9 +30,12 @@ from blockattach.platform.telemetry import acts
 LOG = logging.getLogger(__name__)
 
 _LEAST_SECONDS = 1.0
-"""Minimum time in which an attempt waits for a heartbeat."""
+"""Minimum time in seconds for which an attempt waits for a heartbeat."""
 _FIRST_PAUSE_SECONDS = 0.1
-"""Pause after the first attempt to reach a server. The pause doubles with each attempt."""
+"""Pause in seconds after the first attempt to reach a server.
+
+The pause doubles with each attempt.
+"""
 # The number of attempts is not limited. Without a limit of the exponent, the pause would overflow
 # a float after about a thousand attempts.
 _MOST_DOUBLINGS = 10
@@ -57,14 +60,14 @@ def stub(interface: type[_Interface], invoke: contract.Invoke) -> _Interface:
 def _sending(name: str, signature: inspect.Signature,
              invoke: contract.Invoke) -> Callable[..., Any]:
     def send(self: object, ctxt: context.RequestContext, *values: Any, **more: Any) -> Any:
-        # The first two are the stub and the context.
+        # The first two arguments are the stub and the context.
         _, _, *arguments = signature.bind(self, ctxt, *values, **more).arguments.items()
         return invoke(ctxt, name, **dict(arguments))
     return send
 
 
 class Client:
-    """Sender of the methods of an interface, to a named server or to any server of the topic."""
+    """Client of an interface, which sends messages to a named server or to any server."""
 
     def __init__(self, rpc_client: oslo_messaging.RPCClient, interface: type[contract.Interface],
                  server: str | None, settings: rpc_conf.RpcSettings, clock: clocks.Clock,
@@ -73,11 +76,12 @@ class Client:
                  while_waiting: Callable[[], contextlib.AbstractContextManager[None]],
                  direct: oslo_messaging.RPCClient | None = None) -> None:
         """
-        :param server: None if any server of the topic may handle a message
-        :param reach: called before ``rpc_client`` makes a call; raises if there is no broker
-        :param while_waiting: context of each wait for a reply
-        :param direct: client that is tried first for calls; ``rpc_client`` is used if it does not
-            reach the server
+        :param server: name of the server; None if any server of the topic may handle a message
+        :param reach: function that is called before ``rpc_client`` makes a call, and raises if no
+            broker is reachable
+        :param while_waiting: function that returns a context manager for each wait for a reply
+        :param direct: client that is tried first for calls; ``rpc_client`` is used if ``direct``
+            does not reach the server
         """
         self._telemetry = telemetry
         self._while_waiting = while_waiting

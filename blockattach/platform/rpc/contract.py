@@ -60,7 +60,10 @@ class Kind(enum.StrEnum):
 
 
 class Timeout(enum.StrEnum):
-    """Timeout of a caller, after which a message expires. The seconds are options in ``[rpc]``."""
+    """Timeout class of a method. Options of ``[rpc]`` define the seconds.
+
+    When the timeout has passed, the caller stops waiting, and an unhandled message expires.
+    """
 
     SHORT = 'short'
     NORMAL = 'normal'
@@ -76,7 +79,7 @@ class Method:
     """Declaration of a method of an interface.
 
     :ivar since: first version of the interface with the method
-    :ivar timeout: None if messages never expire; a call always has a timeout
+    :ivar timeout: timeout class; None if messages never expire. A call always has a timeout
     :ivar signature: text of the signature, for the fingerprint
     :ivar repeated: True for an idempotent call, which is sent again while no heartbeats arrive
     :ivar fast_lane: True for a method that only writes to the database. Dedicated threads handle
@@ -102,13 +105,13 @@ class Interface(abc.ABC):
 
 
 class Invoke(Protocol):
-    """Callable that sends a message for a method, given by name. Generated stubs call it."""
+    """Function by which a generated stub sends the message of a method."""
 
     def __call__(self, ctxt: Any, name: str, /, **arguments: Any) -> Any:
-        """Send a message.
+        """Send the message of the method ``name``.
 
         :returns: the reply to a call; None for a cast or fanout
-        :raises BlockattachError: error of the server, with its class and fields
+        :raises BlockattachError: the server raised this error, which keeps its class and fields
         :raises ServiceUnreachable: the broker did not accept the message, or no reply came in time
         :raises DeadlinePassed: the deadline of the caller passed before the work was started
         :raises BackendUncertain: the server failed with an unexpected error
@@ -181,16 +184,16 @@ def portable(error: errors.BlockattachError) -> errors.BlockattachError:
 
 
 def unforeseen(name: str, server: str, what: str) -> errors.BackendUncertain:
-    """Return the error for an unexpected error of a server. The outcome of the work is unknown.
+    """Return the error that replaces an unexpected exception of a server.
 
-    :param what: description of the unexpected error, such as its class
+    :param what: description of the exception, such as its class
     """
     return errors.BackendUncertain(
         reason=UNFORESEEN % {'method': name, 'server': server, 'reason': what})
 
 
 def parsed(version: str) -> tuple[int, int]:
-    """Return a version such as '1.10' as numbers, for comparisons."""
+    """Parse a version such as '1.10' into major and minor number, for comparisons."""
     major, minor = version.split('.')
     return int(major), int(minor)
 
@@ -206,10 +209,10 @@ def version(interface: type[Interface]) -> str:
 
 
 def fingerprint(interface: type[Interface], upto: str) -> str:
-    """Return a short text that changes with the methods of the interface up to a version.
+    """Return a hash of the methods that an interface has in a version.
 
-    Later methods are left out, so the fingerprint of a released version never changes. Modules of
-    types are left out as well, because they are not sent.
+    Methods of later versions are left out, so the fingerprint of a released version never changes.
+    Module names of argument types are left out as well, because they are not sent.
     """
     lines = [interface.TOPIC]
     for name, method in sorted(methods(interface).items()):
@@ -221,7 +224,7 @@ def fingerprint(interface: type[Interface], upto: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Release:
-    """Versions of interfaces by topic, and of objects by name."""
+    """Release, with the versions of RPC interfaces by topic and of versioned objects by name."""
 
     name: str
     interfaces: Mapping[str, str]
@@ -229,7 +232,7 @@ class Release:
 
 
 def find_release(name: str, releases: Sequence[Release]) -> Release:
-    """Return the release to use, by its name.
+    """Return the release that the option ``[rpc] release`` selects.
 
     :param releases: all releases, oldest first
     :raises ConfigurationError: the name is unknown

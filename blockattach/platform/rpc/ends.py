@@ -1,7 +1,7 @@
-"""Table of all ways in which a call can end without a reply.
+"""Table of the limits and faults that end an RPC call without a result of the method.
 
-A row names the limit or fault, the error for the caller, and whether the work may have been done.
-The client translates errors of transports with the first row that matches.
+A row describes a limit or fault, the error for the caller, and whether the work may have been
+done. The client translates an exception of a transport with the first row that matches.
 """
 import enum
 from typing import NamedTuple
@@ -16,27 +16,27 @@ from blockattach.platform.rpc import contract
 class NotReached(oslo_messaging.MessageDeliveryFailure):
     """Delivery failure which proves that no server has accepted the message.
 
-    Nothing was done, so the caller may send the message another way.
+    No work was done, so the caller may send the message through another transport.
     """
 
 
 class Work(enum.StrEnum):
-    """State of the requested work when a call ends without a reply."""
+    """State of the requested work when a limit or fault ends a call."""
 
     NOT_BEGUN = 'not started'
     UNKNOWN = 'may have completed'
 
 
 class End(NamedTuple):
-    """Limit or fault that ends a call without a reply.
+    """Limit or fault that ends a call without a result of the method.
 
     :ivar when: description of the limit or fault
     :ivar limits: options that set the limit
-    :ivar raised: errors of the transport that this row translates. Empty if the client or the
+    :ivar raised: exceptions of transports that this row translates. Empty if the client or the
         server raises ``error`` itself
     :ivar error: error for the caller
-    :ivar text: text of the error; None for the text of its class
-    :ivar remote: class names of errors of the server to which the row is limited; empty for all
+    :ivar text: text of ``error``; None for the text of its class
+    :ivar remote: class names of the server exceptions to which the row is limited; empty for all
     :ivar then: description of the retries before the caller gets the error
     """
 
@@ -91,11 +91,11 @@ ENDS = (
 )
 
 RAISED = tuple({error for end in ENDS for error in end.raised})
-"""Errors that a transport raises if there is no reply."""
+"""Exceptions of transports that `of` translates."""
 
 
 def of(error: Exception) -> End:
-    """Return the row for an error of a transport."""
+    """Return the row of `ENDS` that translates an exception of a transport."""
     remote = error.exc_type if isinstance(error, oslo_messaging.RemoteError) else None
     return next(end for end in ENDS if isinstance(error, end.raised)
                 and (not end.remote or remote in end.remote))

@@ -47,7 +47,7 @@ class Address(NamedTuple):
 
 
 class Call:
-    """Caller that waits for a reply."""
+    """Call whose caller waits for a reply."""
 
     def __init__(self) -> None:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -95,7 +95,7 @@ class Letter:
 
 
 class Broker:
-    """Queues and readers of a bus, shared by all transports with its URL."""
+    """Queues and readers of messages, shared by all transports with the same URL."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -269,14 +269,15 @@ class Registry:
         self._open: dict[str, tuple[Broker, int]] = {}
 
     def join(self, name: str) -> Broker:
-        """Return the broker with a name. The first transport of a name creates the broker."""
+        """Return the broker with a name. The first call for a name creates the broker.
+        """
         with self._lock:
             broker, holders = self._open.get(name) or (Broker(), 0)
             self._open[name] = broker, holders + 1
             return broker
 
     def leave(self, name: str) -> None:
-        """Release the broker. The last release removes it, with its queued messages."""
+        """Release the broker with a name. The last release removes its queued messages as well."""
         with self._lock:
             broker, holders = self._open[name]
             if holders > 1:
@@ -302,7 +303,7 @@ class InprocDriver(oslo_drivers.Driver):
         self._broker: Broker | None = _REGISTRY.join(self._name)
 
     def require_features(self, requeue: bool = False) -> None:
-        """Accept all features. This driver supports them."""
+        """Accept any feature, because this driver supports all of them."""
 
     def send(self, target: oslo_messaging.Target, ctxt: dict[str, Any], message: dict[str, Any],
              wait_for_reply: bool | None = None, timeout: float | None = None,
@@ -310,7 +311,8 @@ class InprocDriver(oslo_drivers.Driver):
              transport_options: Any = None) -> Any:
         """Send a message, and wait for the reply to a call.
 
-        :raises MessagingTimeout: no reply in time; a message that no server has read is withdrawn
+        :raises MessagingTimeout: no reply arrived in time. If no server has read the message, it
+            is removed from its queue
         :raises MessageDeliveryFailure: the transport is closed, or the queue is full
         :raises TypeError, ValueError: the message is not plain data
         """
@@ -336,12 +338,13 @@ class InprocDriver(oslo_drivers.Driver):
     def send_notification(self, target: oslo_messaging.Target, ctxt: dict[str, Any],
                           message: dict[str, Any], version: float,
                           retry: int | None = None) -> None:
-        """Publish a notification to the current and later readers of the topic."""
+        """Publish a notification, which is queued until a reader of the topic exists."""
         self._joined().publish(self._address(target, target.topic), _message_body(ctxt, message))
 
     def listen(self, target: oslo_messaging.Target, batch_size: int,
                batch_timeout: float | None) -> oslo_drivers.Listener:
-        """Return a listener for messages to the topic, to the server, and to all servers."""
+        """Return a listener of a server, for direct messages, topic messages and fanouts.
+        """
         return self._listener((self._address(target, target.topic),
                                self._address(target, f'{target.topic}.{target.server}'),
                                self._address(target, f'{target.topic}_fanout')), batch_size)

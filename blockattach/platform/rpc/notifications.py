@@ -29,7 +29,7 @@ class Notifications:
 
     def __init__(self, channel: oslo_messaging.Transport | None, publisher: str) -> None:
         """
-        :param channel: None to send nothing
+        :param channel: transport of the notifications; None to send nothing
         :param publisher: default publisher of events
         """
         self._channel = channel
@@ -42,7 +42,7 @@ class Notifications:
 
     @property
     def enabled(self) -> bool:
-        """True if notifications are sent."""
+        """True if notifications are configured."""
         return self._notifier is not None
 
     def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],
@@ -72,10 +72,11 @@ class Notifications:
 
 
 def build(conf: cfg.ConfigOpts, publisher: str, url: str | None = None) -> Notifications:
-    """Build the notifications from ``[oslo_messaging_notifications]``.
+    """Build the sender that ``[oslo_messaging_notifications]`` configures.
 
-    :param url: URL of the bus, which is used unless the group has its own ``transport_url``; None
-        for the option ``transport_url``
+    :param publisher: default publisher of events
+    :param url: URL that is used if the group sets no ``transport_url``; None for the option
+        ``transport_url`` of ``[DEFAULT]``
     :raises ConfigurationError: the transport does not support notifications
     """
     transport.register_options(conf)

@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 PRIVATE_OPTIONS = {'oslo_messaging_metrics': metrics.oslo_messaging_metrics,
                    'oslo_messaging_tracing': tracing.oslo_messaging_tracing}
-"""Options by group that oslo.messaging registers in the global configuration only."""
+"""Options that oslo.messaging registers in the global configuration only, by group."""
 Listener = base.Listener
 IncomingMessage = base.IncomingMessage
 TransportDriverError = base.TransportDriverError
@@ -61,7 +61,7 @@ class Message(base.RpcIncomingMessage, abc.ABC):
 
 
 class Driver(base.BaseDriver):
-    """Driver whose transports need no broker process."""
+    """Base class of drivers whose transports need no broker process."""
 
     def __init__(self, conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL,
                  default_exchange: str | None = None,

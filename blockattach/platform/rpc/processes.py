@@ -18,19 +18,22 @@ _THREADS = 1
 
 
 class ProcessInterface(contract.Interface):
-    """A single process of any kind."""
+    """RPC interface of a single process of any kind."""
 
     TOPIC = 'process'
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def get_log_levels(self, ctxt: context.RequestContext, prefix: str) -> dict[str, str]:
-        """Return the levels of the loggers with a name prefix, by name."""
+        """Return the levels of the loggers whose names start with ``prefix``, by name."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def set_log_levels(self, ctxt: context.RequestContext, prefix: str, level: str) -> None:
-        """Set the level of the loggers with a name prefix, until the process ends."""
+        """Set the level of the loggers whose names start with ``prefix``, until the process ends.
+
+        :param level: one of `log.LEVELS`
+        """
 
 
 class ProcessEndpoint(ProcessInterface):
@@ -44,7 +47,9 @@ class ProcessEndpoint(ProcessInterface):
 
 
 def client(bus: transport.Bus, binary: str, host: str) -> ProcessInterface:
-    """Return a client for a process. If the process does not run, the first call fails.
+    """Return a client for the process of a binary on a host.
+
+    No message is sent yet. If the process is not running, the first call fails.
 
     :param host: host of the process, without a backend
     """
@@ -52,7 +57,7 @@ def client(bus: transport.Bus, binary: str, host: str) -> ProcessInterface:
 
 
 def server(bus: transport.Bus, binary: str, host: str) -> serving.Server:
-    """Return the server of this process. `serving.Server.start` starts it.
+    """Return the RPC server of this process, which `serving.Server.start` starts.
 
     :param host: host of the process, without a backend
     """

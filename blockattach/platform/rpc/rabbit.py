@@ -1,7 +1,7 @@
 """Defaults of the RabbitMQ driver that differ from those of oslo.messaging.
 
-`blockattach.platform.rpc.transport` and the documentation use the table. Options that an operator
-sets under ``[oslo_messaging_rabbit]`` take precedence.
+`blockattach.platform.rpc.transport` and the documentation use the table `DEFAULTS`. Options that
+an operator sets under ``[oslo_messaging_rabbit]`` take precedence.
 """
 import re
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from oslo_config import cfg
 
 GROUP = 'oslo_messaging_rabbit'
 _TLS = '[SSL'
-"""First characters of errors of the module ssl."""
+"""First characters of the error texts of the module ssl."""
 _WORD = re.compile(r'[a-z]+(?:_[a-z]+)+')
 
 
 class Default(NamedTuple):
-    """Default of blockattach for an option of the driver."""
+    """Default of this service for an option of the RabbitMQ driver."""
 
     name: str
     value: bool | int | float
@@ -57,7 +57,7 @@ DEFAULTS = (
 
 
 def option_in(conf: cfg.ConfigOpts, text: str) -> str | None:
-    """Return the first option of the driver that an error names, or None.
+    """Return the first option of the RabbitMQ driver that an error text names, or None.
 
     The driver validates its options only when it opens a connection. Its errors have no attribute
     for the option, so the text is searched.

@@ -38,9 +38,9 @@ from blockattach.platform import context
 from blockattach.platform.telemetry import acts
 
 SENDERS = 10_000
-"""Maximum number of senders that are remembered."""
+"""Maximum number of senders whose smallest clock difference is stored."""
 REMEMBERED_SECONDS = 3600.0
-"""Time for which the smallest difference of a sender is used, in seconds.
+"""Time in seconds for which the smallest clock difference of a sender is used.
 
 Two clocks drift apart by less than one second in this time.
 """
@@ -52,7 +52,7 @@ _PLAIN = frozenset((str, int, float, bool, types.NoneType))
 
 
 class BlockattachObject(ovo_base.VersionedObject):
-    """Base class of versioned objects. They hold values, and neither load nor save anything."""
+    """Base class of versioned objects, which only hold values and never access the database."""
 
     OBJ_SERIAL_NAMESPACE = 'blockattach_object'
     OBJ_PROJECT_NAMESPACE = 'blockattach'
@@ -67,7 +67,7 @@ class BlockattachObject(ovo_base.VersionedObject):
         return cls(**{name: getattr(record, name, None) for name in cls.fields} | values)
 
     def to_body(self) -> dict[str, Any]:
-        """Return the body of a notification, with the fields beside name and version.
+        """Return the object as the payload of a notification, with its fields at the top level.
 
         oslo.versionedobjects nests the fields in ``blockattach_object.data``, which readers of
         OpenStack notifications do not expect.
@@ -80,7 +80,7 @@ _NAME, _VERSION, _DATA = (f'{BlockattachObject.OBJ_SERIAL_NAMESPACE}.{part}'
 
 
 def _flat(value: Any) -> Any:
-    """Return a serialized value in which the fields of all objects are beside their names."""
+    """Return a serialized value in which each object contains its fields instead of ``data``."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     if not isinstance(value, dict) or _DATA not in value:

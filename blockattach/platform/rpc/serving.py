@@ -1,8 +1,8 @@
-"""RPC server: oslo.messaging's server with its own threads and heartbeats.
+"""RPC server, based on the server of oslo.messaging, with its own threads and heartbeats.
 
-Expired messages are dropped, and failures of endpoints are translated. A caller gives up if it
-receives no heartbeat for ``[rpc] silence_timeout`` seconds. A caller therefore notices a dead
-server long before the timeout of the call.
+Expired messages are dropped, and exceptions of endpoints are translated to errors of this service.
+A caller gives up if it receives no heartbeat for ``[rpc] silence_timeout`` seconds. A caller
+therefore notices a dead server long before the timeout of the call.
 """
 import contextlib
 import inspect
@@ -35,10 +35,13 @@ from blockattach.platform.telemetry import threads as counted_threads
 LOG = logging.getLogger(__name__)
 
 Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
-"""Context of the work for a caller. It waits for a slot, or raises a BlockattachError."""
+"""Function that returns a context manager for the work of a call.
+
+Entering the context waits for a slot, or raises a BlockattachError.
+"""
 
 SIGNS = 3
-"""Number of heartbeats that are sent in the time in which a caller expects one."""
+"""Number of heartbeats that are sent within the time in which a caller expects a heartbeat."""
 
 _LEAST_SIGN_SECONDS = 0.1
 """Minimum interval of heartbeats, whatever interval a caller requests."""
@@ -49,13 +52,13 @@ _CALLER: Mapping[str, tuple[type, ...]] = {
     'user': _TEXT, 'project_id': _TEXT, 'request_id': _TEXT, 'global_request_id': _TEXT,
     'is_admin': (bool, types.NoneType), 'roles': _LIST, 'service_roles': _LIST,
     metrics.TRACEPARENT: _TEXT}
-"""Types of the context values that are read."""
+"""Permitted types of the context values that a server reads, by name."""
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
               object_errors.UnsupportedObjectError)
 """Errors from decoding a malformed context or object."""
 _REFUSED = (errors.InvalidInput, oslo_messaging.rpc.NoSuchMethod,
             oslo_messaging.rpc.UnsupportedVersion, object_errors.IncompatibleObjectVersion)
-"""Errors of a rejected message, which the sender gets as the answer."""
+"""Errors for which a message is rejected. The sender gets the error as the reply."""
 
 _FAST_LANE_THREADS = 4
 """Number of threads for methods that only write to the database.
@@ -65,7 +68,7 @@ Without them, calls to a slow backend could occupy all threads and delay these m
 
 
 def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
-    """Admit a call without waiting."""
+    """Return a context manager that admits a call without waiting."""
     return contextlib.nullcontext()
 
 
@@ -202,7 +205,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
     def dispatch(self, incoming: Any) -> Any:
         """Handle a message, or reject it.
 
-        :raises ExpectedException: the message was rejected; the sender gets the error
+        :raises ExpectedException: the message was rejected; the sender gets the original error
         """
         try:
             _check_message(incoming.message)
@@ -222,7 +225,7 @@ class _Watched:
 
 
 class Heartbeats:
-    """Heartbeats to waiting callers, which show that this process still has their messages.
+    """Sender of heartbeats to waiting callers, which show that this process has their messages.
 
     Heartbeats start with `begin` when a message arrives, even if no thread is free for the message
     yet. They stop with `end` when the reply was sent.
@@ -355,9 +358,10 @@ class RpcServer(rpc_server.RPCServer):
             raise
 
     def hang_up(self) -> None:
-        """Cancel the RabbitMQ consumers of a stopped server, and handle the delivered messages.
+        """Cancel the RabbitMQ consumers of a stopped server, and handle its received messages.
 
-        An unreachable broker delivers nothing. Other transports need no cancellation.
+        If the broker is unreachable, no further messages are delivered. Other transports need no
+        cancellation.
         """
         listener = getattr(self.listener, '_poll_style_listener', None)
         connection = getattr(getattr(listener, 'conn', None), 'connection', None)

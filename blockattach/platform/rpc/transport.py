@@ -1,4 +1,4 @@
-"""Message bus of a process, on which the clients and servers of all interfaces are built.
+"""Message bus of a process, which creates the clients and servers of all RPC interfaces.
 
 A failed call raises one of these errors:
 
@@ -47,11 +47,14 @@ _NO_METHOD = '(0, 0): '
 """Prefix of amqp's error texts for rejections that do not belong to a protocol method."""
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
-"""Version of an interface that a release does not have. No method can be sent with it."""
+"""Version cap for an interface that the release does not have, which permits no method."""
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
-    """Register the options of oslo.messaging, which registers some on the global CONF only."""
+    """Register all options of oslo.messaging on ``conf``, and set the defaults of this service.
+
+    oslo.messaging itself registers some of its options on the global CONF only.
+    """
     for group, options in messaging_opts.list_opts():
         conf.register_opts(options, group=group)
     for group, options in oslo_drivers.PRIVATE_OPTIONS.items():
@@ -65,7 +68,7 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
     """Build a transport from a URL (``rabbit://...``, ``inproc://NAME/``, ``http:///NAME``).
 
     :param url: None for the option ``transport_url``
-    :param option: name of the option with the URL, for errors
+    :param option: name of the option that contains the URL, for error texts
     :raises ConfigurationError: the URL is not valid, or no driver is installed for it
     """
     register_options(conf)
@@ -109,7 +112,7 @@ class BrokerProbe:
             transport, oslo_messaging.Target(topic=f'{settings.topic_prefix}-nobody'), retry=0)
 
     def wrong(self) -> str | None:
-        """Return the reason why the broker accepts no messages, or None if it does.
+        """Return the reason why the broker accepts no messages, or None if no failure was found.
 
         The reason contains no password.
         """
@@ -130,7 +133,7 @@ class BrokerProbe:
 
 
 class Bus:
-    """Transports of a process with the settings of ``[rpc]``."""
+    """Message bus of a process: its transports, with the settings of ``[rpc]``."""
 
     def __init__(self, transport: oslo_messaging.Transport, settings: rpc_conf.RpcSettings,
                  releases: Sequence[contract.Release], clock: clocks.Clock | None = None,
@@ -141,9 +144,9 @@ class Bus:
                  = contextlib.nullcontext) -> None:
         """
         :param releases: all releases, oldest first
-        :param second: additional transport that servers listen on
-        :param direct: transport that calls are sent on first, and that servers listen on as well
-        :param while_waiting: context of each wait for a reply
+        :param second: additional transport on which servers listen
+        :param direct: transport that is tried first for calls, and on which servers listen as well
+        :param while_waiting: function that returns a context manager for each wait for a reply
         :raises ConfigurationError: the release pin is unknown
         """
         self._transport = transport
@@ -163,9 +166,9 @@ class Bus:
 
     def client(self, interface: type[contract.Interface],
                server: str | None = None) -> calling.Client:
-        """Return the sender for the stub of an interface.
+        """Return a client that sends the messages of an interface, for use by `calling.stub`.
 
-        :param server: None if any server of the topic may handle a message
+        :param server: name of the server; None if any server of the topic may handle a message
         """
         rpc_client, direct = (None if transport is None else oslo_messaging.get_rpc_client(
             transport, self._target(interface), serializer=self._serializer,
@@ -180,7 +183,7 @@ class Bus:
         """Return a server of the interface of an endpoint, with the name ``host``.
 
         :param threads: maximum number of concurrent calls on each transport; None for the setting
-        :param admit: context of each call
+        :param admit: function that returns a context manager for each call
         """
         target = self._target(type(endpoint), server=host)
         exposed = serving.Exposed(endpoint, self._clock, self._telemetry, admit)
@@ -193,7 +196,7 @@ class Bus:
         return serving.Server(listening, threads or self._settings.threads)
 
     def close(self) -> None:
-        """Close the transports. The servers must be stopped before."""
+        """Close the transports. The caller must stop all servers before."""
         closing = [threading.Thread(target=self._close, args=(transport,), name='bus-close',
                                     daemon=True) for transport in self._listening.values()
                    if transport is not None]

@@ -22,7 +22,7 @@ class Key:
 
     def __init__(self, text: bytes) -> None:
         """
-        :raises ValueError: the text is not a Fernet key
+        :raises ValueError: ``text`` is not a Fernet key
         """
         self.fernet = fernet.Fernet(text)
         self.id = hashlib.sha256(text.strip()).hexdigest()[:_ID_LENGTH]
@@ -36,22 +36,24 @@ class Sealed(NamedTuple):
 
 
 class Sealer:
-    """Encryption and decryption of texts in the database, here with a fixed set of keys.
+    """Encryption and decryption of stored credentials with a fixed set of keys.
 
-    A process remembers every key it has had, so that texts read from the database before their key
-    was removed can still be decrypted.
+    Subclasses obtain their keys from another source, and notice changes.
+
+    They remember all keys that the process has loaded. A text that was read from the database
+    before its key was removed can then still be decrypted.
     """
 
     replaces = False
-    """Support for changing keys.
+    """True if `add`, `promote` and `keep_first` change the keys.
 
-    If False, `add`, `promote` and `keep_first` change nothing. They return instructions for the
-    operator or raise an error.
+    If False, these methods do not change the keys in use. They return instructions for the
+    operator, or raise an error.
     """
 
     def __init__(self, keys: Iterable[bytes]) -> None:
         """
-        :raises ValueError: one of the texts is not a Fernet key
+        :raises ValueError: an item of ``keys`` is not a Fernet key
         """
         self._keys = tuple(map(Key, keys))
         self._known: dict[str, Key] = {}
@@ -61,15 +63,18 @@ class Sealer:
         return self._keys
 
     def reload(self) -> None:
-        """Apply changed key IDs. Changes of key files are detected without this call."""
+        """Load the keys if the configured key IDs have changed.
+
+        Changes of key files are detected without this call.
+        """
 
     def wrong(self) -> str | None:
-        """Return the reason why the keys cannot be read, or None if they can."""
+        """Return the reason why the changed keys cannot be read, or None if they were read."""
         return None
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold a lock while keys are changed.
+        """Hold a lock that prevents other processes from changing the keys.
 
         :raises ConfigurationError: another process holds the lock
         """
@@ -84,27 +89,27 @@ class Sealer:
         raise errors.ConfigurationError(reason='cannot change sealing keys of a fixed set')
 
     def promote(self) -> str:
-        """Make the last key the encryption key. See `add`."""
+        """Make the last key the encryption key. Results and errors are those of `add`."""
         return self.add()
 
     def keep_first(self) -> str:
-        """Remove all keys except the encryption key. See `add`."""
+        """Remove all keys except the encryption key. Results and errors are those of `add`."""
         return self.add()
 
     def seal(self, text: str) -> str:
-        """Return the text encrypted with the first key."""
+        """Encrypt a text with the first key."""
         return self.sealed(text).text
 
     def sealed(self, text: str) -> Sealed:
-        """Return the text encrypted with the first key, and the ID of that key."""
+        """Encrypt a text with the first key, and return the result with the ID of the key."""
         key = self.ring()[0]
         return Sealed(key.fernet.encrypt(text.encode()).decode(), key.id)
 
     def unseal(self, sealed: str) -> str:
         """Decrypt a text.
 
-        :raises ConfigurationError: the text was encrypted with a key that this process has never
-            had
+        :raises ConfigurationError: ``sealed`` was encrypted with a key that this process has never
+            loaded
         """
         for key in (*self.ring(), *self._known.values()):
             try:
@@ -115,7 +120,7 @@ class Sealer:
             reason='cannot decrypt a sealed credential: the sealing key is missing')
 
     def key_of(self, sealed: str) -> str | None:
-        """Return the ID of the key that encrypted a text, or None if it is not a current key."""
+        """Return the ID of the current key that encrypted a text, or None if no key matches."""
         for key in self.ring():
             with contextlib.suppress(fernet.InvalidToken):
                 key.fernet.decrypt(sealed.encode())

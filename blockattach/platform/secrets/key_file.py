@@ -1,4 +1,4 @@
-"""Encryption keys in a file with one key per line. Processes detect changes of the file."""
+"""Encryption keys in a file with one key per line, which processes read again after a change."""
 import contextlib
 import fcntl
 import os
@@ -20,7 +20,7 @@ class KeyFile(secrets.Sealer):
     replaces = True
 
     def __init__(self, path: str) -> None:
-        """Read the file. The first start creates the file, readable by its owner only.
+        """Read the key file. A missing file is created with a new key, readable by its owner only.
 
         :raises ConfigurationError: the file cannot be created or read, is accessible to other
             users, or contains no valid key
@@ -49,7 +49,9 @@ class KeyFile(secrets.Sealer):
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold a lock on the key file against other processes. The lock ends with the process.
+        """Hold a lock that prevents other processes from changing the key file.
+
+        The operating system releases the lock if the process ends.
 
         :raises ConfigurationError: another process holds the lock
         """
@@ -122,7 +124,7 @@ def _parse(text: str) -> Sequence[secrets.Key]:
 
 
 def make(path: str, new_key: Callable[[], bytes]) -> None:
-    """Create a file with one key unless the file exists.
+    """Create a file with one new key, unless the file exists.
 
     :raises OSError: the file cannot be created
     """

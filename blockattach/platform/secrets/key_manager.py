@@ -32,7 +32,8 @@ class KeyManagerSealer(secrets.Sealer):
 
     def __init__(self, conf: cfg.ConfigOpts, ids: Callable[[], Sequence[str]]) -> None:
         """
-        :param ids: returns the key manager IDs of the keys, that of the encryption key first
+        :param ids: function that returns the IDs of the keys in the key manager, beginning with
+            the encryption key
         :raises ConfigurationError: a key cannot be fetched from the key manager
         """
         super().__init__(())
@@ -51,7 +52,10 @@ class KeyManagerSealer(secrets.Sealer):
         return self._wrong
 
     def reload(self) -> None:
-        """Fetch the keys if the configured IDs have changed. After a failure the old keys stay."""
+        """Fetch the keys if the configured IDs have changed.
+
+        If a key cannot be fetched, the previous keys stay in use.
+        """
         named = tuple(self._ids())
         self._wrong = None
         if named == self._named:
@@ -102,7 +106,7 @@ class KeyManagerSealer(secrets.Sealer):
 
 
 def certificate(conf: cfg.ConfigOpts, certificate_id: str) -> bytes:
-    """Return a certificate (DER) from the key manager.
+    """Return a certificate from the key manager in DER format.
 
     :raises ConfigurationError: the certificate cannot be fetched
     """

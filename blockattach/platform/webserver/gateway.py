@@ -20,10 +20,10 @@ Application = Callable[..., Iterable[bytes]]
 
 
 class Hub(Protocol):
-    """Object that takes over connections with endless responses."""
+    """Object that takes over connections with endless responses, such as event streams."""
 
     def start(self) -> None:
-        """Start serving the connections that are taken over."""
+        """Start serving connections."""
 
     def stop(self) -> None:
         """Close all connections."""
@@ -39,7 +39,8 @@ class Hub(Protocol):
 
 
 def taken(environ: dict[str, Any]) -> streams.Watch | None:
-    """Return the watch that the hub is to serve, or None if the response is complete."""
+    """Return the watch for which the hub must take over the connection, or None.
+    """
     watch: streams.Watch | None = environ.get(streams.TAKEN)
     return watch
 
@@ -51,7 +52,7 @@ _FAILED = '500 Internal Server Error'
 
 
 def environ(request: incoming.Request) -> dict[str, Any]:
-    """Return the part of the environ that depends on the request. `always` returns the rest."""
+    """Return the WSGI environ of a request without the part that `always` returns."""
     values = {
         **request.headers,
         'REQUEST_METHOD': request.method,
@@ -69,7 +70,7 @@ def environ(request: incoming.Request) -> dict[str, Any]:
 
 
 def always(host: str, port: int, scheme: str) -> dict[str, Any]:
-    """Return the part of the environ that all requests to an address share."""
+    """Return the part of the WSGI environ that all requests to an address share."""
     return {
         'SCRIPT_NAME': '',
         'SERVER_NAME': host,

@@ -14,13 +14,19 @@ import httptools
 
 MOST_HEADER_BYTES = 65536
 _MOST_HEADERS = 200
-"""Maximum number of headers. Each takes twenty times its size, and clients send few."""
+"""Maximum number of headers, of which clients send few.
+
+In memory, a header takes twenty times its size.
+"""
 _MOST_AHEAD = 64
-"""Maximum number of pipelined requests. Each takes twenty times its size in memory."""
+"""Maximum number of pipelined requests.
+
+In memory, a request takes twenty times its size.
+"""
 _BESIDE = 4
 """Bytes that are added to the size of each header, so that many small headers are limited."""
-# Bodies above the limit of the application by less than this are read, so that the application
-# rejects them with an error of the API.
+# Number of bytes by which a body may exceed the limit of the application and is still read. The
+# application then rejects the request with an error of the API.
 _MORE_BODY_BYTES = 1048576
 _VERSIONS = ('1.1', '1.0')
 _HOST = 'HTTP_HOST'
@@ -89,14 +95,14 @@ def _key(name: bytes) -> str | None:
 
 
 class Incoming:
-    """Requests of a connection in their order."""
+    """Received requests of a connection, in the order of their arrival."""
 
     def __init__(self, most_body: int) -> None:
         """
         :param most_body: size of the largest body that the application accepts, in bytes
         """
         self.whole: collections.deque[Request | Refusal] = collections.deque()
-        """Complete requests. Nothing follows a refusal."""
+        """Complete requests in the order of their arrival. A refusal is always the last item."""
         self.stage = Stage.NOTHING
         self._most_kept = most_body + 1
         self._most_read = most_body + _MORE_BODY_BYTES

@@ -36,15 +36,18 @@ _TIMED_OUT = '408 Request Timeout', 'The request was not received in time.'
 _MOST_AT_ONCE = 65536
 """Bytes to read at once.
 
-This is more than a TLS record has, so no decrypted data remains in the TLS object. epoll would not
-report such data.
+The number exceeds the size of a TLS record, so no decrypted data remains in the TLS object. epoll
+would not report such data.
 """
 _CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 _PLAIN = (b'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n'
           b'Content-Length: 32\r\n\r\nThis port requires HTTPS (TLS).\n')
 _WAITS_FOR: dict[type[OSError], int] = {ssl.SSLWantReadError: select.EPOLLIN,
                                         ssl.SSLWantWriteError: select.EPOLLOUT}
-"""Events of epoll that TLS waits for. A write may have to wait for a read, and vice versa."""
+"""Events of epoll for which TLS waits, by exception.
+
+A write may have to wait for a read, and vice versa.
+"""
 
 Stage = incoming.Stage
 
@@ -64,7 +67,7 @@ class Connection:
 
     :ivar until: deadline on the monotonic clock, at which the connection is closed unless its
         state has changed
-    :ivar waits_for: events of epoll that the connection waits for
+    :ivar waits_for: events of epoll for which the connection waits
     :ivar watched: True while the thread of the loop owns the connection and waits for these events
     :ivar kept: size in bytes of the requests that counts towards the limit
     """
@@ -141,7 +144,9 @@ class Connection:
         self.leaves = leaves
 
     def write(self) -> bool:
-        """Send as much of the response as the send buffer takes. Return True if all is sent.
+        """Send as much of the response as the send buffer takes.
+
+        :returns: True if the response has been sent completely
 
         :raises OSError: the connection is lost
         """
@@ -178,10 +183,10 @@ class Loop:
                  settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
-        :param take: starts to process the first complete request of a connection. The response is
-            passed to `answered`
-        :param look: called about once per second
-        :param most: maximum number of connections; others wait to be accepted
+        :param take: function that starts to process the first complete request of a connection.
+            The response is passed to `answered`
+        :param look: function that is called about once per second
+        :param most: maximum number of connections; further connections wait to be accepted
         :param most_kept: maximum size in bytes of all unanswered requests, whose senders are not
             authenticated yet
         """
@@ -294,7 +299,7 @@ class Loop:
         return len(events)
 
     def _guard(self, connection: Connection, act: Callable[[Connection], None]) -> None:
-        """Call a function with a connection. An error closes this connection only."""
+        """Call a function with a connection. An exception closes this connection only."""
         try:
             act(connection)
         except OSError as exc:

@@ -50,7 +50,7 @@ _FEWEST_KEPT = 4
 class Pool(Generic[Work]):
     """Thread pool with a bounded FIFO queue. A queued request occupies no thread.
 
-    Threads are started when they are needed, and kept.
+    Threads are started on demand, and kept until `end`.
     """
 
     def __init__(self, name: str, threads: int, size: int, do: Callable[[Work], None]) -> None:
@@ -58,7 +58,7 @@ class Pool(Generic[Work]):
         :param name: prefix of the names of threads, which is followed by a number
         :param threads: maximum number of threads
         :param size: maximum number of pieces of work that wait for a thread
-        :param do: callback that does a piece of work
+        :param do: function that is called with each piece of work
         """
         self._name = name
         self._most = threads
@@ -88,7 +88,7 @@ class Pool(Generic[Work]):
             return True
 
     def late(self, now: float) -> list[Work]:
-        """Remove the work whose deadline has passed, and return it."""
+        """Remove and return the pieces of work whose deadlines have passed."""
         removed = []
         with self._changed:
             while (len(self._waiting) > self._idle and self._waiting[0][0] <= now):
@@ -109,7 +109,8 @@ class Pool(Generic[Work]):
             self._changed.notify_all()
 
     def _begin_one(self) -> bool:
-        """Start a thread. Return False if none could be started. The caller holds the lock."""
+        """Start a thread. Return False if this fails. The caller holds the lock.
+        """
         if self._threads >= self._most:
             return False
         thread = threading.Thread(target=self._run, daemon=True,
@@ -156,9 +157,9 @@ class Server:
     The server listens from its creation. Requests wait until it is started.
 
     :ivar application: must be set before `start`
-    :ivar port: port that the server listens on
+    :ivar port: port on which the server listens
     :ivar secured: certificate for HTTPS; None for HTTP
-    :ivar telemetry: counter of rejected requests; None to count none
+    :ivar telemetry: telemetry that counts rejected requests; None not to count them
     :ivar url: URL of the server
     :ivar hub: hub that takes over connections with endless responses, or None. It may be set until
         `start`, and is started and stopped with the server

@@ -14,7 +14,7 @@ class Certificate:
 
     def __init__(self, files: api_conf.TlsFiles) -> None:
         """
-        :raises ConfigurationError: a file cannot be used
+        :raises ConfigurationError: an item of ``files`` cannot be read or is invalid
         """
         self._files = files
         self._context = _context(files)
@@ -23,8 +23,8 @@ class Certificate:
     def wrong(self) -> str | None:
         """Return the reason why the last reload of the files failed, or None.
 
-        The files are read again. If they were repaired meanwhile, the result is None, but they
-        take effect only with the next reload.
+        After a failed reload, this method reads the files again. If the files are valid now, the
+        result is None, but the files take effect only with the next reload.
         """
         if self._is_behind:
             try:
@@ -35,7 +35,8 @@ class Certificate:
         return None
 
     def reload(self) -> None:
-        """Reload the files for new connections. If a file is invalid, nothing changes."""
+        """Reload the files for new connections. After a failure, the previous files stay in use.
+        """
         try:
             self._context = _context(self._files)
             self._is_behind = False
@@ -50,7 +51,7 @@ class Certificate:
                   fields(reason=reason))
 
     def wrap(self, sock: socket.socket) -> ssl.SSLSocket:
-        """Return a TLS connection on a socket. The handshake is still to be done."""
+        """Return a TLS connection on a socket, whose handshake the caller must perform."""
         return self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
 

@@ -1,4 +1,4 @@
-"""Alembic environment that runs the revisions of a database.
+"""Alembic environment that applies the revisions of a database.
 
 `blockattach.platform.db.migrations` passes in the open connection, the name of the version table
 and the tables whose naming conventions apply to constraints and indexes. In offline mode there is

@@ -23,11 +23,14 @@ from blockattach.platform.rpc.http import trust
 from blockattach.platform.rpc.http import wire
 
 KEPT_SECONDS = 60.0
-"""Time for which an idle connection may be reused. The server closes idle connections later."""
+"""Time in seconds for which an idle connection may be reused.
+
+The server keeps an idle connection open for longer.
+"""
 _CONNECT_SECONDS = 5.0
 _SEND_SECONDS = 30.0
 _CAST_SECONDS = 10.0
-"""Time within which a server must acknowledge a cast."""
+"""Time in seconds within which a server must acknowledge a cast."""
 _LEAST_SECONDS = 0.001
 """Minimum timeout of a socket, because a timeout of 0 makes the socket non-blocking."""
 _PIECE_BYTES = 65536
@@ -46,7 +49,10 @@ class _Kept(NamedTuple):
 
 
 class Pool:
-    """Pool of idle connections by their servers. The most recently used one is reused first."""
+    """Pool of idle connections by server address.
+
+    The most recently used connection to a server is reused first.
+    """
 
     def __init__(self, clock: clocks.Clock) -> None:
         self._clock = clock
@@ -77,7 +83,7 @@ class Pool:
         connection.close()
 
     def sweep(self) -> None:
-        """Close idle connections that are too old."""
+        """Close connections that have been idle for longer than `KEPT_SECONDS`."""
         # `take` never sees the connections to a server that has stopped, so they would stay open.
         past, old = self._clock.monotonic() - KEPT_SECONDS, []
         with self._lock:
@@ -100,7 +106,7 @@ class Pool:
 
 
 class Limits:
-    """Time limits of a sender.
+    """Time limits for sending a message and receiving the reply.
 
     :ivar monitor: seconds within which data must arrive, such as a heartbeat; None for no limit
     """
@@ -115,10 +121,10 @@ class Limits:
         self._until = None if timeout is None else clock.monotonic() + timeout
 
     def seconds(self, most: float | None) -> float | None:
-        """Return the remaining seconds, but at most ``most``.
+        """Return the seconds until the timeout of the sender, but at most ``most``.
 
         :param most: None for no maximum
-        :returns: None if there is no limit
+        :returns: None if there is neither a timeout nor a maximum
         """
         if self._until is None:
             return most
@@ -132,7 +138,7 @@ class Limits:
 
 
 class Client:
-    """HTTP client of a process. It signs requests with the key of the process."""
+    """HTTP client of a process, which signs requests with the key of the process."""
 
     def __init__(self, keys: trust.Keys, clock: clocks.Clock) -> None:
         self._keys = keys
@@ -249,7 +255,7 @@ def _read(connection: socket.socket, limits: Limits) -> wire.Answer:
 
 
 def _content(request: wire.Request, answer: wire.Answer) -> bytes:
-    """Return the body of a reply, whose proof is valid, or raise the error for its status.
+    """Return the body of a reply with a valid proof, or raise the error for its status.
 
     :raises NotReached: the server has rejected the request
     :raises NoAnswer: the status is unexpected

@@ -7,7 +7,7 @@ NAME instead of the exchange. NAME identifies a `sites.Site`, which has the list
 directory of servers, and the keys.
 
 Data that leaves this host is encrypted. Nothing is sent to an address outside of the loopback
-interface unless the directory has the fingerprint of its certificate.
+interface unless the directory contains the fingerprint of the server's certificate.
 """
 import functools
 import logging
@@ -37,7 +37,7 @@ _COPIES_AT_ONCE = 16
 
 
 class HttpListener(oslo_drivers.Listener):
-    """Listener of a server. Each listener has a new instance id in its endpoint."""
+    """Listener of an RPC server, whose endpoint has a new instance ID."""
 
     def __init__(self, store: sites.EndpointStore, server: servers.Server, topic: str,
                  name: str) -> None:
@@ -68,7 +68,7 @@ class HttpListener(oslo_drivers.Listener):
             self._store.withdraw(self._topic, self._name, self._endpoint)
 
     def cleanup(self) -> None:
-        """Stop listening. The listener holds nothing besides its registration."""
+        """Stop listening. The listener has no other resources to release."""
         self.stop()
 
     def _take(self, message: incoming.HttpIncomingMessage) -> bool:
@@ -89,7 +89,7 @@ class HttpListener(oslo_drivers.Listener):
 class HttpDriver(oslo_drivers.Driver):
     """oslo.messaging driver that sends messages to their servers over HTTP, without a broker.
 
-    :cvar without_broker: True, because no broker has to be reachable before a message is sent
+    :cvar without_broker: True, because messages are sent without a reachable broker
     """
 
     without_broker = True
@@ -110,8 +110,8 @@ class HttpDriver(oslo_drivers.Driver):
              transport_options: Any = None) -> Any:
         """Send a message, and wait for the reply to a call.
 
-        :raises NotReached: no server has received the message, or will receive it
-        :raises MessagingTimeout: the outcome is unknown
+        :raises NotReached: no server has executed the message or will execute it
+        :raises MessagingTimeout: a server may have executed the message
         :raises TypeError, ValueError: the message is not plain data, or is too large
         :raises ConfigurationError: the message would leave this host without TLS
         """
@@ -194,7 +194,8 @@ class HttpDriver(oslo_drivers.Driver):
 
     def _send_to_all(self, target: oslo_messaging.Target, body: bytes) -> None:
         listening = self._lookup.all(target.topic)
-        # Checked before any copy is sent, so that a server without TLS is no partial failure.
+        # Checked before any copy is sent, so that a server without TLS cannot cause a partial
+        # delivery.
         for endpoint in listening:
             _check_address(endpoint)
         give = functools.partial(self._send_copy, target.topic, body)

@@ -13,7 +13,7 @@ from blockattach.platform.rpc.http import wire
 LOG = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 30.0
-"""Time within which a caller must read a reply."""
+"""Time in seconds within which a caller must read a reply."""
 
 
 class Reply:
@@ -71,7 +71,7 @@ class Reply:
 
 
 class HttpIncomingMessage(oslo_drivers.Message):
-    """Message for oslo.messaging's server.
+    """Received message, in the form that the server of oslo.messaging processes.
 
     :ivar thread_waits: True if the thread of the connection waits until the reply is sent, so that
         it can process the message itself
@@ -79,7 +79,7 @@ class HttpIncomingMessage(oslo_drivers.Message):
 
     def __init__(self, request: wire.Request, reply: Reply) -> None:
         """
-        :raises Malformed: the body is not a message
+        :raises Malformed: the body of ``request`` is not a message
         """
         content = wire.decode(request.body, ('context', 'message'))
         if not all(isinstance(part, dict) for part in content.values()):

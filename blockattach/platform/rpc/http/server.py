@@ -1,4 +1,4 @@
-"""HTTP server of the driver, with a port for all servers of a transport.
+"""HTTP server of the driver, whose port all RPC servers of a transport share.
 
 Each connection has a thread. A message is handed over only if it is complete, has a valid proof,
 and is addressed to a server that listens here. The header is verified before the body is read, so
@@ -29,14 +29,14 @@ LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 1024
 IDLE_SECONDS = 120.0
-"""Maximum time between two requests of a connection.
+"""Maximum time in seconds between two requests of a connection.
 
 It exceeds `blockattach.platform.rpc.http.client.KEPT_SECONDS`.
 """
 REQUEST_SECONDS = 30.0
-"""Maximum time from the first to the last byte of a request."""
+"""Maximum time in seconds from the first to the last byte of a request."""
 _LOOK_SECONDS = 30.0
-"""Interval of checks whether the caller of a running call is still connected."""
+"""Interval in seconds of the checks whether the caller of a running call is still connected."""
 _LEAVE_SECONDS = 1.0
 _BACKLOG = 1024
 _HEADER_PIECE_BYTES = wire.HEADER_BYTES
@@ -45,7 +45,7 @@ _EVENTS = select.POLLRDHUP
 
 Address = tuple[str, int]
 Take = Callable[[incoming.HttpIncomingMessage], bool]
-"""Callback that processes a message, or returns False if the server no longer listens."""
+"""Function that processes a message, or returns False if its RPC server no longer listens."""
 
 
 class _State(enum.Enum):
@@ -67,8 +67,8 @@ class Server:
                  advertise: Address | None = None, most: int = MOST_CONNECTIONS) -> None:
         """
         :param listen: host and port; port 0 for any free port
-        :param advertise: host and port that clients connect to, if they differ; port 0 for the
-            port of ``listen``
+        :param advertise: host and port to which clients connect; port 0 for the port of
+            ``listen``; None for the host and port of ``listen``
         :param most: maximum number of connections
         :raises ConfigurationError: the address is in use, or does not belong to this host
         """
@@ -102,7 +102,7 @@ class Server:
             self._servers[topic, instance] = take
 
     def remove(self, topic: str, instance: str) -> None:
-        """Remove a server of a topic. A missing server is no error."""
+        """Remove the RPC server of a topic with an instance ID. A missing server is no error."""
         with self._lock:
             self._servers.pop((topic, instance), None)
 

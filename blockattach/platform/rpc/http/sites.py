@@ -1,8 +1,8 @@
-"""Sites: the endpoints of servers, their directory, keys and clock, shared by transports of a URL.
+"""Sites of the HTTP driver: the directory of servers, the keys and the clock that processes share.
 
-oslo.messaging creates drivers itself from a URL. Other objects can only be passed to drivers by a
-registry of the process. Without `Registry.provide`, transports with the same URL in a process
-reach each other, with a key that no other process has.
+oslo.messaging creates a driver from a URL only, so a registry of the process passes these objects
+to drivers. Without `Registry.provide`, transports with the same URL reach each other within the
+process only, because no other process has their key.
 """
 import ipaddress
 import threading
@@ -16,15 +16,15 @@ from blockattach.platform import clock as clocks
 from blockattach.platform.rpc.http import trust
 
 FRESH_SECONDS = 5.0
-"""Time for which the endpoints of a named server are cached."""
+"""Time in seconds for which the endpoints of a named server are cached."""
 LOOPBACK = '127.0.0.1'
 
 
 class Endpoint(NamedTuple):
-    """Address of a server since one of its starts.
+    """Address of a server, which is valid until the server stops.
 
-    :ivar instance: id of the start. It is never reused, so that a later server on the same port is
-        not mistaken for this one
+    :ivar instance: ID of this run of the server. No other run has the same ID, so that a later
+        server on the same port is not mistaken for this one
     :ivar fingerprint: SHA-256 of the certificate of the server in hexadecimal; None without TLS
     """
 
@@ -56,7 +56,7 @@ class EndpointStore(Protocol):
 
 
 class MemoryStore:
-    """Directory for the transports of a single process."""
+    """Directory of endpoints for the transports of a single process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,8 +79,8 @@ class MemoryStore:
 class Lookup:
     """Cache of a directory for the endpoints of named servers.
 
-    A stale endpoint is noticed because nothing listens there, or because the server rejects the
-    instance id.
+    A stale endpoint is detected when it is used: nothing listens at its address, or the server
+    rejects the instance ID.
     """
 
     def __init__(self, store: EndpointStore, clock: clocks.Clock) -> None:
@@ -91,7 +91,9 @@ class Lookup:
         self._first: dict[str, int] = {}
 
     def candidates(self, topic: str, server: str | None) -> Iterator[Endpoint]:
-        """Yield the endpoints to try. Each call starts with the next endpoint, to share the load.
+        """Yield the endpoints in the order in which a client tries them.
+
+        Successive calls begin with different endpoints, to distribute the load.
 
         The endpoints of a named server come from the cache first. If all of them fail, the
         directory is read for further endpoints.
@@ -134,7 +136,7 @@ class Lookup:
 def is_loopback(host: str) -> bool:
     """Return True for a loopback IP address.
 
-    A name does not count, because it may resolve to any address.
+    A host name is not accepted, because it may resolve to any address.
     """
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -143,10 +145,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Site(NamedTuple):
-    """Settings of a process for the processes that communicate with each other.
+    """Settings with which a process communicates with the other processes of a site.
 
     :ivar listen: host and port on which the process listens; port 0 for any free port
-    :ivar advertise: host and port that clients connect to, if they differ; else None
+    :ivar advertise: host and port to which clients connect; None if they are those of ``listen``
     """
 
     store: EndpointStore
@@ -157,14 +159,17 @@ class Site(NamedTuple):
 
 
 class Registry:
-    """Sites of a process by URL. A site exists until each `provide` and `join` has its `leave`."""
+    """Registry of the sites of a process by URL.
+
+    A site is removed after one call of `leave` for each call of `provide` and `join`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[Site, int]] = {}
 
     def provide(self, url: str, site: Site) -> None:
-        """Set the site of the transports of a URL, until `leave`.
+        """Set the site that `join` returns for a URL.
 
         :raises ValueError: the URL already has a site
         """
@@ -175,7 +180,7 @@ class Registry:
             self._open[name] = site, 1
 
     def join(self, url: str) -> Site:
-        """Return the site of a URL. If none was provided, create one for this process only."""
+        """Return the site of a URL, creating a site for this process only if none was provided."""
         with self._lock:
             name = _name(url)
             site, holders = self._open.get(name) or (_of_this_process(), 0)
@@ -183,7 +188,7 @@ class Registry:
             return site
 
     def leave(self, url: str) -> None:
-        """Release the site of a URL. The last release removes the site."""
+        """Release the site of a URL. The last release removes the site from the registry."""
         with self._lock:
             name = _name(url)
             site, holders = self._open[name]

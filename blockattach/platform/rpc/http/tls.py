@@ -23,7 +23,7 @@ class Impostor(ssl.SSLError):
 
 
 def make_identity(clock: clocks.Clock) -> tuple[ssl.SSLContext, str]:
-    """Create a certificate, and return a server context with it and its fingerprint."""
+    """Create a certificate, and return its server-side TLS context and its fingerprint."""
     # Imported here because the package is large, and only processes that listen for other hosts
     # need it.
     from cryptography import x509
@@ -58,7 +58,7 @@ def _load(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def client_context() -> ssl.SSLContext:
-    """Return the TLS context for `connect`."""
+    """Return the client-side TLS context for `connect`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     # No authority has signed the certificates. `connect` verifies them by their fingerprints.
@@ -69,7 +69,7 @@ def client_context() -> ssl.SSLContext:
 
 def connect(context: ssl.SSLContext, connection: socket.socket,
             fingerprint: str) -> ssl.SSLSocket:
-    """Encrypt a connection to the server with a certificate.
+    """Encrypt a connection with TLS, and check the fingerprint of the server certificate.
 
     The timeout of the connection limits the handshake.
 

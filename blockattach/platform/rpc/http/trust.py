@@ -4,11 +4,12 @@ The proof of a request covers its content, the time and a nonce. A request can t
 changed, redirected or replayed. The proof of a reply covers the nonce of the request, so a reply
 cannot be used for another request. Nothing is encrypted here.
 
-The keys of a site are in a file with lines ``NAME SECRET [INTERFACE ...]``. A process sends with
-the first key and accepts all keys. A key is valid for the interfaces of its line, or for all
-interfaces if the line has none. Keys can therefore be replaced without an interruption. First the
-new key is added as the last line on all hosts. Then it becomes the first line on all hosts. Then
-the old key is removed. Processes notice each change of the file.
+The keys of a site are in a file with lines ``NAME SECRET [INTERFACE ...]``. A process
+authenticates its requests with the first key, and accepts requests with any of the keys. A key is
+valid for the interfaces of its line, or for all interfaces if the line has none. Keys can
+therefore be replaced without an interruption. First the new key is added as the last line on all
+hosts. Then it becomes the first line on all hosts. Then the old key is removed. Processes notice
+each change of the file.
 """
 import binascii
 import collections
@@ -59,9 +60,9 @@ class Forbidden(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """Secret that processes share.
+    """Named secret that the processes of a site share.
 
-    :ivar topics: topics that the key is valid for; None for all
+    :ivar topics: topics for which the key is valid; None for all topics
     """
 
     name: str
@@ -89,19 +90,19 @@ class Keys(Protocol):
 
     @property
     def own(self) -> Key:
-        """Key that the process sends with."""
+        """Key that authenticates the requests of this process."""
 
     @property
     def accepted(self) -> Mapping[str, Key]:
-        """Keys that the process accepts, by name."""
+        """Keys that may authenticate requests to this process, by name."""
 
 
 class Keyring:
-    """`Keys` that do not change."""
+    """Fixed set of keys. Implements `Keys`."""
 
     def __init__(self, own: Key, accepted: Iterable[Key] | None = None) -> None:
         """
-        :param accepted: None to accept only the own key
+        :param accepted: keys that may authenticate requests to this process; None for ``own`` only
         """
         self.own = own
         self.accepted: Mapping[str, Key] = {
@@ -112,8 +113,8 @@ class Proof(NamedTuple):
     """Proof in the header of a request.
 
     It consists of the key name, the time, a nonce, the SHA-256 of the body, and the HMAC over
-    these and the claims. The header can therefore be verified before the body is read, so that no
-    body of a client without a key is kept in memory.
+    these values and the claims (`wire.Request.claims`). The header can therefore be verified
+    before the body is read, so that no body of a client without a key is kept in memory.
     """
 
     key: str
@@ -124,23 +125,33 @@ class Proof(NamedTuple):
 
 
 def prove(key: Key, clock: clocks.Clock, claims: tuple[str, ...], body: bytes) -> Proof:
-    """Return the proof of a request with these claims, none of which contains a line break."""
+    """Return the proof of a request.
+
+    :param claims: values that the proof covers besides the body; none contains a line break
+    """
     said = key.name, repr(_seconds(clock)), secrets.token_hex(16), _digest(body)
     return Proof(*said, _mac(key, _REQUEST, *claims, *said))
 
 
 def prove_answer(key: Key, nonce: str, status: int, body: bytes) -> str:
-    """Return the proof of the reply to the request with a nonce."""
+    """Return the proof of a reply.
+
+    :param nonce: nonce of the request
+    """
     return _mac(key, _ANSWER, nonce, str(status), _digest(body))
 
 
 def is_proved(key: Key, nonce: str, status: int, body: bytes, mac: str) -> bool:
-    """Return True if a reply to the request with a nonce is from a process with the key."""
+    """Return True if the proof of a reply is from a process that has the key.
+
+    :param nonce: nonce of the request
+    :param mac: proof that the reply contains
+    """
     return _same(prove_answer(key, nonce, status, body), mac)
 
 
 class Verifier:
-    """Verifier of the proofs of requests, with a memory of their nonces."""
+    """Verifier of the proofs of requests, which remembers nonces to detect repeated requests."""
 
     def __init__(self, keys: Keys, clock: clocks.Clock, most: int = MOST_NONCES) -> None:
         self._keys = keys
@@ -193,9 +204,9 @@ class Verifier:
 
 
 def check_body(proof: Proof, body: bytes) -> None:
-    """Check that a body belongs to the header with the proof.
+    """Check that a body is the body whose digest the proof in the header contains.
 
-    :raises Untrusted: the body does not match its digest
+    :raises Untrusted: the digest of ``body`` differs
     """
     if not _same(_digest(body), proof.digest):
         raise Untrusted('the body does not match the digest in the header')
@@ -228,12 +239,12 @@ def _seconds(clock: clocks.Clock) -> float:
 
 
 class KeyFile:
-    """`Keys` with the current content of a file."""
+    """Keys that are read from a file again after each change of the file. Implements `Keys`."""
 
     def __init__(self, path: str, topic_prefix: str) -> None:
-        """Read the file. If it is missing, create it with a new key, readable by the owner only.
+        """Read the file. A missing file is created with a new key, readable by its owner only.
 
-        :param topic_prefix: prefix of topics, which interfaces in the file do not have
+        :param topic_prefix: prefix that is added to the interface names of the file to form topics
         :raises ConfigurationError: the file cannot be created or read, is accessible to others, or
             contains no key
         """
@@ -247,7 +258,7 @@ class KeyFile:
         self._file = changing.ChangingFile(path, self._parse)
 
     def wrong(self) -> str | None:
-        """Return the reason why the file cannot be read, or None if it can."""
+        """Return the reason why the changed file cannot be read, or None if it was read."""
         return self._file.wrong()
 
     @property

@@ -23,9 +23,12 @@ BODY_BYTES = 16 * 1024 * 1024
 # Includes the overhead of a body in chunks.
 _MOST_BYTES = HEADER_BYTES + 2 * BODY_BYTES
 _LINE_BYTES = 4
-"""Size of a header line besides its name and value."""
+"""Bytes of a header line in addition to its name and value."""
 _MOST_HEADERS = 32
-"""Maximum number of headers. Each takes a hundred times its size, and clients send few."""
+"""Maximum number of headers, of which clients send few.
+
+In memory, a header takes a hundred times its size.
+"""
 _ROOT = '/rpc/'
 # Only plain data is sent, so dataclasses and datetimes raise an error like other objects.
 _OPTIONS = (orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
@@ -41,7 +44,7 @@ HEARTBEAT = b'1\r\n \r\n'
 
 
 class Malformed(Exception):
-    """Data that is not a valid message of the other end."""
+    """Received data that is not a valid request or reply."""
 
 
 class Kind(enum.StrEnum):
@@ -79,7 +82,7 @@ class Request:
 
     @property
     def to(self) -> str:
-        """Value of the header with the instance, the kind and the heartbeat interval."""
+        """Value of the header ``blockattach-to``: instance, kind and heartbeat interval."""
         return ' '.join(self.claims[3:])
 
 
@@ -110,9 +113,9 @@ def encode(content: Any) -> bytes:
 
 
 def decode(body: bytes, keys: Iterable[str]) -> dict[str, Any]:
-    """Decode a JSON object that has exactly these keys.
+    """Decode a JSON object, and check that its keys are exactly ``keys``.
 
-    :raises Malformed: the body is not such an object
+    :raises Malformed: the body is not a JSON object with these keys
     """
     try:
         content = orjson.loads(body)
@@ -227,7 +230,7 @@ class Reader:
         return False
 
     def _check_start(self) -> None:
-        """Check the parts that only requests or only replies have."""
+        """Check the start line, and the headers that only requests or only replies have."""
 
 
 class RequestReader(Reader):
