@@ -42,7 +42,7 @@ _MAY_HANG_UP = 1.0
 
 
 class QueueUse(NamedTuple):
-    """Current use of a queue, in numbers of slots and requests."""
+    """Current use of a queue: numbers of slots, busy slots and waiting requests."""
 
     slots: int
     busy: int
@@ -61,7 +61,7 @@ class SlotQueue:
         """
         :param most: maximum number of waiting requests
         :param spare: number of requests that may wait for a backend regardless of its speed; None
-            if the slots are not those of a backend
+            for work slots
         """
         self.slots = slots
         self._most = most
@@ -155,7 +155,10 @@ class SlotQueue:
         return mine
 
     def end(self, mine: int) -> None:
-        """Record the end of a backend call, and release its slot."""
+        """Record the end of a backend call, and release its slot.
+
+        :param mine: value that `begin` returned
+        """
         took = self._clock.monotonic() - self._begun.pop(mine)
         self._usual += _SLOWER * (took - self._usual)
         self.release()
@@ -231,7 +234,7 @@ class AdmissionController:
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Release the work slot of this thread while waiting for another process."""
+        """Release the work slot of this thread within the context, to wait for another process."""
         mine: _Admitted | None = getattr(self._here, 'admitted', None)
         if mine is None or not mine.working:
             yield
@@ -246,7 +249,9 @@ class AdmissionController:
 
     @contextlib.contextmanager
     def backend_slot(self, backend: str | None) -> Iterator[None]:
-        """Hold a slot of a backend. Callers acquire the slot before they write an intent.
+        """Hold a slot of a backend for a call.
+
+        The caller enters the context before it writes the intent of the call to the database.
 
         :param backend: ``host@backend``; None if no backend is called
         :raises Overloaded: no slot was free in time, or the wait would most likely be too long;

@@ -18,7 +18,7 @@ class Clock:
         return time.monotonic()
 
     def utcnow(self) -> datetime.datetime:
-        """Return the current UTC time as a naive datetime, which the API formats unchanged.
+        """Return the current UTC time as a naive datetime.
         """
         return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 

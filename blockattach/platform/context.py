@@ -4,7 +4,7 @@ from typing import Any
 from oslo_context import context as oslo_context
 
 SERVICE_ROLES = ('service',)
-"""Roles of a service token where neither Keystone nor an option defines these roles."""
+"""Roles that identify a service token if the API does not use Keystone."""
 
 
 class RequestContext(oslo_context.RequestContext):
@@ -22,10 +22,9 @@ class RequestContext(oslo_context.RequestContext):
 
     def __init__(self, overwrite: bool = True, **values: Any) -> None:
         """
-        :param overwrite: True to store this context as the context of the current thread, which
-            the log lines of the thread then show. False never stores the context. oslo.context
-            itself would store it in a thread without a context, and no later context would replace
-            it
+        :param overwrite: True to store this context for the current thread, whose log lines then
+            show the context. False never stores the context. oslo.context alone would store it for
+            a thread without a context, whose log lines would show it forever
         """
         self._stores_itself = overwrite
         super().__init__(overwrite=overwrite, **values)

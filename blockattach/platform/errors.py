@@ -76,7 +76,7 @@ class BlockattachError(Exception):
     """
     final = True
     retry_after: str | None = None
-    """Seconds after which the request may succeed; None if repeating it does not help."""
+    """Seconds after which the request may succeed; None if repeating the request does not help."""
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         # oslo.messaging rebuilds an error on the other side from ``args`` and ``kwargs``.

@@ -1,15 +1,19 @@
 """Failpoints: named places in the code where tests inject failures.
 
 A disabled failpoint costs one dictionary look-up. The name of a failpoint contains its place:
-``<package>.<module>.<moment>`` in the code of an operation, ``db.<module>.<verb>.before`` and
-``.after`` around each database operation, ``work.<noun>.<verb>.before`` and ``.after`` around
-asynchronous work, ``rpc.<interface>.<method>.<moment>`` on the bus,
-``backend.<part>.<verb>.before`` and ``.after`` around each call of a backend driver. The page
-"Failpoints" of the documentation lists all failpoints.
 
-The service never arms a failpoint by itself. Unit tests arm a failpoint with a function; operators
-and tests of whole processes use ``[failpoints] armed``: ``NAME=ACTION``, where the action is one
-of `ACTIONS`. With ``NAME=ACTION*3`` the action runs the first three times only.
+* ``<package>.<module>.<moment>``: in the code of an operation
+* ``db.<module>.<function>.before`` and ``.after``: around a database operation
+* ``work.<noun>.<verb>.before`` and ``.after``: around asynchronous work
+* ``rpc.<interface>.<method>.<moment>``: on the message bus
+* ``backend.<part>.<verb>.before`` and ``.after``: around a call of a backend driver
+
+The page "Failpoints" of the documentation lists all failpoints.
+
+The service never arms a failpoint by itself. Unit tests arm a failpoint with a function. Operators
+and tests of whole processes use the option ``[failpoints] armed`` with values ``NAME=ACTION``,
+where the action is one of `ACTIONS`. With ``NAME=ACTION*3``, the action runs only the first three
+times.
 """
 import enum
 import functools

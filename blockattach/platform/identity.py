@@ -78,7 +78,7 @@ def own(settings: account.AccountSettings) -> plugin.BaseAuthPlugin:
 
 def beside(user: plugin.BaseAuthPlugin,
            service: plugin.BaseAuthPlugin | None) -> plugin.BaseAuthPlugin:
-    """Return an auth plugin that sends the user token, and any service token.
+    """Return an auth plugin that sends the user token, and optionally a service token.
 
     :param service: plugin for the service token; None to send no service token
     """

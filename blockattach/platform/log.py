@@ -124,7 +124,7 @@ _NO_GLOBAL_REQUEST = '[None req-'
 
 
 class Fields:
-    """Identifiers of a log line, which are formatted without line breaks when it is written.
+    """Identifiers of a log line, formatted without line breaks when the line is written.
     """
 
     __slots__ = ('_values',)
@@ -157,7 +157,7 @@ class Noted(Fields):
         super().__init__({})
 
     def begin(self) -> None:
-        """Start to collect the fields of steps and parts of this thread, until `end`.
+        """Collect the fields that this thread passes to `step`, `about` and `took`, until `end`.
         """
         self._token = _noted.set(self)
 
@@ -231,7 +231,7 @@ def about(**identifiers: Any) -> None:
 
 
 def took(part: str, seconds: float) -> None:
-    """Add the duration of a part to the log line of the current request, if any.
+    """Add the duration of a part of the current request, if any, to its log line.
 
     :param part: log field of the duration, such as ``database_seconds``
     """

@@ -1,8 +1,9 @@
 """Metric definitions: names, labels and label values.
 
 `blockattach.platform.telemetry.counting` creates the metrics, ``doc/source/admin/metrics.rst``
-lists them, and the alert rules in ``etc/prometheus`` may use no others. No label contains an ID or
-data of a project: label values are limited by the code, or by the installation (backends, pools).
+lists them, and the alert rules in ``etc/prometheus`` may use no other metrics. No label contains
+an ID or data of a project. The code or the installation (backends, pools) limits the number of
+label values.
 """
 import enum
 from collections.abc import Mapping

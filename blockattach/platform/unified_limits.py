@@ -1,8 +1,8 @@
 """Quota limits of projects, read from the unified limits of Keystone.
 
-The limits are read with oslo.limit. Its enforcement is not used, because it counts resources
-outside of the transaction that adds rows. Its cache is not used either, because cached limits
-never expire.
+The limits are read with oslo.limit. The enforcement of oslo.limit is not used, because it counts
+resources outside of the transaction that adds rows. The cache of oslo.limit is not used either,
+because its limits never expire.
 """
 import threading
 from collections.abc import Mapping

@@ -74,7 +74,7 @@ class AccountSettings:
 
     @property
     def has_account(self) -> bool:
-        """True if this service has its own Keystone account in the group."""
+        """True if the group contains a Keystone account of this service."""
         return self.plugin is not None or bool(self.auth_url and self.username)
 
     @property

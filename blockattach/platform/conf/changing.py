@@ -54,7 +54,7 @@ class ChangingFile(Generic[T]):
         self._said = self._read()
 
     def said(self) -> T:
-        """Return the content, after reading the file again if it has changed."""
+        """Return the parsed content of the file, which is read again if the file has changed."""
         found = marks([self._path])
         if found != self._marks:
             # Under the lock, so that no caller gets the old content after another caller got the

@@ -1,4 +1,4 @@
-"""[DEFAULT]: location of the state of a process, and limits of shutdown."""
+"""[DEFAULT]: location of the persistent state and the keys, and time limit of a shutdown."""
 import dataclasses
 import os
 

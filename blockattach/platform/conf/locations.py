@@ -1,9 +1,8 @@
 """Parsing of the command line and the configuration files.
 
-Errors name the file, or the other source, that sets the option. oslo.config sorts all options by
-name in its help, and its completion for shells is not installed with it. This module therefore
-prints the help and the completion from the parser of oslo.config. The accepted command lines do
-not change.
+Errors name the file, or the other source, that sets the option. The help of oslo.config sorts all
+options by name, and its shell completion is not installed. This module therefore prints the help
+and the completion from the parser of oslo.config. The accepted command lines do not change.
 """
 import argparse
 import contextlib
@@ -58,7 +57,8 @@ complete -o default -F _{function} {program}
 def where(conf: cfg.ConfigOpts, group: str, name: str | None = None) -> str:
     """Return an option with its source, as in ``[api] port in /etc/blockattach/blockattach.conf``.
 
-    Options may also be set by an environment variable or on the command line, or be unset.
+    The source may also be an environment variable or the command line. The text also says if the
+    option is not set.
 
     :param group: ``DEFAULT`` for options without a group
     :param name: None for the group as a whole

@@ -1,4 +1,4 @@
-"""[service]: names of a long-running process, and the interval of its reports."""
+"""[service]: names of a long-running process, and the interval of its heartbeats."""
 import dataclasses
 import socket
 

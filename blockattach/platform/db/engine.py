@@ -161,8 +161,9 @@ class Database:
     def change(self, happened: Happened, *steps: statements.Step) -> int:
         """Execute a transaction in one round trip, which requires `takes_as_one`.
 
-        The other steps are executed only if the first step changes any rows. The steps may be sent
-        again, so the first step must change nothing when it is executed a second time.
+        The steps after the first one are executed only if the first step changes any rows. The
+        steps may be sent again, so the first step must change nothing when it is executed a second
+        time.
 
         The parameter ``happened`` and the errors are those of `writer`.
 
@@ -216,7 +217,9 @@ class Database:
 
     @contextlib.contextmanager
     def writer(self, happened: Happened | None = None) -> Iterator[sa.Connection]:
-        """Run an atomic transaction, for a function decorated with `retried`.
+        """Run a write transaction, which is committed at the end of the context.
+
+        The calling function must be decorated with `retried`.
 
         :param happened: callback that is called if the connection was lost during the commit; None
             if the operation may be executed twice
@@ -354,7 +357,7 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
     a deadlock, a serialization failure, or a RetryRequest of the operation itself.
 
     There are no savepoints, because MariaDB rolls back the whole transaction at a deadlock. The
-    statements after a savepoint would then be committed without those before.
+    statements after a savepoint would then be committed without the statements before it.
 
     :raises DatabaseUnavailable: the database is not reachable after all retries
     """

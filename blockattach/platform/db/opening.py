@@ -29,7 +29,7 @@ _USED_AT = 'blockattach_used_at'
 
 
 def open_engine(settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """Return the engine for writing. A missing SQLite file is created.
+    """Return an engine for writing. A missing SQLite file is created.
 
     :raises DBConnectionError: the server is not reachable after ``max_retries`` attempts
     """

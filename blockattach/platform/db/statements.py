@@ -99,19 +99,21 @@ class Looking(Protocol):
     """Executor of a single statement, such as `engine.Database`."""
 
     def look(self, statement: 'Statement', values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a statement."""
+        """Execute a statement with values by name, and return its rows."""
 
 
 def value(name: str, kind: sa.types.TypeEngine[Any] | None = None) -> sa.BindParameter[Any]:
     """Return a placeholder for a value that is passed when a `Statement` is executed.
 
-    :param kind: type of the value; None for the type that the value is compared with
+    :param kind: type of the value; None for the type of the expression with which the statement
+        compares the value
     """
     return sa.bindparam(name, None, type_=kind, required=False)
 
 
 def column_value(column: sa.Column[Any], prefix: str = '') -> sa.BindParameter[Any]:
-    """Return a placeholder for the value of a column, named after the column with a prefix."""
+    """Return a placeholder for a column value, named ``prefix`` and the name of the column.
+    """
     return value(prefix + column.name, column.type)
 
 
@@ -185,12 +187,12 @@ def together(connection: sa.Connection, *steps: Step) -> int:
 
 
 def takes_as_one(dialect: sa.Dialect) -> bool:
-    """Return True if the database accepts several statements as one."""
+    """Return True if the database executes several statements in one round trip."""
     return dialect.name == 'postgresql' or getattr(dialect, 'is_mariadb', False)
 
 
 def as_one(*steps: Step, is_transaction: bool = False) -> Step:
-    """Combine steps into one, for a database that accepts several statements as one.
+    """Combine steps into one step, for a database for which `takes_as_one` is True.
 
     :param is_transaction: True to make the combined step a transaction of its own
     """
@@ -380,8 +382,8 @@ class _Context(sa.engine.ExceptionContext):
 def connect(engine: sa.Engine) -> sa.Connection:
     """Return a SQLAlchemy connection from the pool.
 
-    :raises DBConnectionError: no connection is available; oslo.db does not translate all such
-        errors
+    :raises DBConnectionError: no connection is available. Errors that oslo.db does not translate
+        are included
     """
     with _connecting(engine):
         return engine.connect()

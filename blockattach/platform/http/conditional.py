@@ -1,6 +1,6 @@
 """Entity tags of reads, for responses with status 304 (``If-None-Match``).
 
-A tag is a digest of everything that a response is composed of: the record, the other facts of the
+A tag is a digest of all values on which a response depends: the record, the other facts of the
 operation (`Operation.facts`), the microversions, the addresses in links, and the release of this
 service. The tag therefore changes with any visible change, even if no generation changes. The tag
 is known before the response is composed.

@@ -41,7 +41,7 @@ _AWAY = (keystone_errors.ConnectFailure, keystone_errors.DiscoveryFailure,
 _UNUSABLE = (keystone_errors.AuthPluginException, middleware_errors.ConfigurationError, OSError,
              ValueError)
 ProjectCheck = Callable[[context.RequestContext, str], None]
-"""Function that raises ProjectNotFound if the caller sees no project with an ID in Keystone."""
+"""Function that raises ProjectNotFound if Keystone does not show a project to the caller."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:

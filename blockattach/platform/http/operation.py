@@ -186,9 +186,12 @@ class Operation:
         on which the response depends besides the target and the call, such as other rows and the
         rights of the caller. The response then has an ``ETag``, and a client that has the current
         response gets status 304 (`conditional`)
-    :ivar body: schema of the body by its first version; None if the body is ignored
-    :ivar query: schema of the query string (last value of each name) by its first version
-    :ivar answer: schema of the response by its first version; checked in tests only
+    :ivar body: schemas of the body, by the first version to which each applies; None if the body
+        is ignored
+    :ivar query: schemas of the query parameters, by the first version to which each applies. Of a
+        repeated parameter, the last value is checked
+    :ivar answer: schemas of the response, by the first version to which each applies; checked in
+        tests only
     :ivar extended: functions that extend the schema of the response, by version of
         ``blockattach``
     :ivar parameters: additional query parameters by version of ``blockattach``. A version maps the
@@ -237,7 +240,7 @@ class Operation:
 
     @functools.cached_property
     def checkers(self) -> tuple[dict[V, Checker], dict[V, Checker]]:
-        """Validators of the body and of the query string, by their first versions.
+        """Validators of the body and of the query string, by the first version of each schema.
 
         :raises fastjsonschema.JsonSchemaDefinitionException: a schema is invalid
         """

@@ -251,7 +251,7 @@ def _policy_files(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def unknown_rules(conf: cfg.ConfigOpts, rules: Iterable[policy.RuleDefault]) -> list[Unknown]:
-    """Return the rules of the policy files that are no policies and have no references.
+    """Return the rules of the policy files that are neither policies nor used by other rules.
 
     :param rules: existing policies
     :raises ValueError: a file does not map rule names to checks

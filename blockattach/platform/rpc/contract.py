@@ -122,7 +122,7 @@ class Invoke(Protocol):
 
 def call(since: str, timeout: Timeout = Timeout.NORMAL, repeated: bool = False,
          fast_lane: bool = False) -> Callable[[Function], Function]:
-    """Declare a method that has a reply.
+    """Declare a method whose caller waits for the reply of one server.
 
     :param repeated: see `Method`
     :param fast_lane: see `Method`
@@ -132,7 +132,7 @@ def call(since: str, timeout: Timeout = Timeout.NORMAL, repeated: bool = False,
 
 def cast(since: str, timeout: Timeout | None = None,
          fast_lane: bool = False) -> Callable[[Function], Function]:
-    """Declare a method that one server handles without a reply.
+    """Declare a method that one server handles, and whose caller gets no reply.
 
     :param timeout: time after which a message expires; None for never
     :param fast_lane: see `Method`
@@ -141,7 +141,7 @@ def cast(since: str, timeout: Timeout | None = None,
 
 
 def fanout(since: str, timeout: Timeout | None = None) -> Callable[[Function], Function]:
-    """Declare a method that every server handles without a reply.
+    """Declare a method that every listening server handles, and whose caller gets no reply.
 
     :param timeout: time after which a message expires; None for never
     """
@@ -175,9 +175,9 @@ def methods(interface: type[Interface]) -> dict[str, Method]:
 def portable(error: errors.BlockattachError) -> errors.BlockattachError:
     """Return an error as an instance of its nearest base class that can be sent over the bus.
 
-    Only classes in `errors.MODULES` can be sent, and drivers have subclasses of them. For another
-    class, oslo.messaging would create a new class on the client, with a text that contains the
-    traceback of the server.
+    Only classes in the modules `errors.MODULES` can be sent, but drivers raise subclasses of these
+    classes. For another class, oslo.messaging would create a new class on the client, with a text
+    that contains the traceback of the server.
     """
     base = next(cls for cls in type(error).__mro__ if cls.__module__ in errors.MODULES)
     return base(error.message, **error.kwargs)
@@ -235,7 +235,7 @@ def find_release(name: str, releases: Sequence[Release]) -> Release:
     """Return the release that the option ``[rpc] release`` selects.
 
     :param releases: all releases, oldest first
-    :raises ConfigurationError: the name is unknown
+    :raises ConfigurationError: ``name`` is not a known release
     """
     if name in NEWEST:
         return releases[-1]

@@ -2,7 +2,7 @@
 
 Transports with the same URL share a broker. The broker behaves like the RabbitMQ driver. Messages,
 replies and errors are passed as JSON bytes and never by reference. A message without a listener
-waits. Messages of a topic are distributed among its servers.
+waits in a queue. Messages of a topic are distributed among its servers.
 
 The driver has no threads and does not poll, so an idle bus costs nothing. The thread of the sender
 hands a message to the executor of the server, or leaves it in a queue that a server empties when

@@ -12,11 +12,11 @@ message without a timeout             is handled whenever it arrives
 ====================================  ========================================================
 
 The clocks of two hosts may differ, so no wall-clock time is sent. A message contains the seconds
-until it expires, and the monotonic time of the sender. The receiver subtracts the latter from its
-own monotonic time. The result is the offset of the two clocks plus the delay of the message, so
-the smallest result of a sender belongs to its fastest message. Any excess over the smallest result
-is time that a message has waited, in the broker or for a thread. The first message of a sender
-counts as not delayed. The broker drops calls that have expired in its queue.
+until it expires, and the monotonic time of the sender. The receiver subtracts the time of the
+sender from its own monotonic time. The result is the offset of the two clocks plus the delay of
+the message, so the smallest result of a sender belongs to its fastest message. Any excess over the
+smallest result is time that a message has waited, in the broker or for a thread. The first message
+of a sender counts as not delayed. The broker drops calls that have expired in its queue.
 
 An object changes only together with its ``VERSION``, and ``obj_make_compatible`` converts it to an
 older version. A test compares the fingerprints of all objects.

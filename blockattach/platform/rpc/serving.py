@@ -44,7 +44,7 @@ SIGNS = 3
 """Number of heartbeats that are sent within the time in which a caller expects a heartbeat."""
 
 _LEAST_SIGN_SECONDS = 0.1
-"""Minimum interval of heartbeats, whatever interval a caller requests."""
+"""Minimum interval of heartbeats in seconds, whatever interval a caller requests."""
 _VERSION = re.compile(r'[0-9]{1,9}\.[0-9]{1,9}')
 _TEXT = (str, types.NoneType)
 _LIST = (list, types.NoneType)
@@ -73,7 +73,7 @@ def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[
 
 
 class Exposed:
-    """Object with only those methods of an endpoint that its interface declares."""
+    """Endpoint for oslo.messaging, with only the methods that the interface declares."""
 
     def __init__(self, endpoint: contract.Interface, clock: clocks.Clock,
                  telemetry: acts.Telemetry, admit: Admit = at_once) -> None:
@@ -312,8 +312,8 @@ class RpcServer(rpc_server.RPCServer):
     def __init__(self, telemetry: acts.Telemetry, clock: clocks.Clock, suffix: str,
                  fast_lane: frozenset[str], *args: Any, **kwargs: Any) -> None:
         """
-        :param suffix: distinguishes the threads of servers with the same name on several
-            transports
+        :param suffix: end of the thread names, which distinguishes servers with the same name on
+            several transports
         :param fast_lane: names of the methods that have dedicated threads
         """
         super().__init__(*args, **kwargs)
@@ -414,7 +414,7 @@ class Server:
             self._listening.append(server)
 
     def stop(self) -> None:
-        """Stop accepting messages, and wait until the accepted ones are done.
+        """Stop accepting messages, and wait until the accepted messages are handled.
 
         A repeated call does nothing.
         """

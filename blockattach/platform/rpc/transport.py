@@ -67,7 +67,7 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
                     option: str = 'transport_url') -> oslo_messaging.Transport:
     """Build a transport from a URL (``rabbit://...``, ``inproc://NAME/``, ``http:///NAME``).
 
-    :param url: None for the option ``transport_url``
+    :param url: URL of the transport; None for the option ``transport_url``
     :param option: name of the option that contains the URL, for error texts
     :raises ConfigurationError: the URL is not valid, or no driver is installed for it
     """
@@ -147,7 +147,7 @@ class Bus:
         :param second: additional transport on which servers listen
         :param direct: transport that is tried first for calls, and on which servers listen as well
         :param while_waiting: function that returns a context manager for each wait for a reply
-        :raises ConfigurationError: the release pin is unknown
+        :raises ConfigurationError: ``[rpc] release`` is not a known release
         """
         self._transport = transport
         self._direct = direct
@@ -182,7 +182,8 @@ class Bus:
                admit: serving.Admit = serving.at_once) -> serving.Server:
         """Return a server of the interface of an endpoint, with the name ``host``.
 
-        :param threads: maximum number of concurrent calls on each transport; None for the setting
+        :param threads: maximum number of concurrent calls on each transport; None for ``[rpc]
+            threads``
         :param admit: function that returns a context manager for each call
         """
         target = self._target(type(endpoint), server=host)

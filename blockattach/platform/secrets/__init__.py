@@ -38,10 +38,9 @@ class Sealed(NamedTuple):
 class Sealer:
     """Encryption and decryption of stored credentials with a fixed set of keys.
 
-    Subclasses obtain their keys from another source, and notice changes.
-
-    They remember all keys that the process has loaded. A text that was read from the database
-    before its key was removed can then still be decrypted.
+    Subclasses obtain their keys from another source, and notice changes. They remember all keys
+    that the process has loaded. A text that was read from the database before its key was removed
+    can then still be decrypted.
     """
 
     replaces = False

@@ -89,7 +89,7 @@ class Act:
 
 
 class Request(Act):
-    """Timed operation with its own log line.
+    """Timed operation that has its own log line: an API request or an RPC message.
 
     :ivar noted: identifiers and durations for the log line
     :ivar outcome: outcome of the operation, set at its end
@@ -150,7 +150,10 @@ class Telemetry:
         return Act(self, metrics.STEP, {'way': 'detach', 'step': step})
 
     def rpc_client(self, topic: str, method: str) -> Act:
-        """Return a timed operation for sending an RPC message, and for waiting for any reply."""
+        """Return a timed operation for sending an RPC message.
+
+        For a call, the operation includes the wait for the reply.
+        """
         return Act(self, metrics.RPC_CLIENT, {'topic': topic, 'method': method})
 
     def rpc_server(self, topic: str, method: str, traceparent: str | None) -> Request:

@@ -76,7 +76,7 @@ class Counts:
 def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator[None]:
     """Serve the metrics with the HTTP server of prometheus_client.
 
-    Each request has its own thread, so that no request waits for another.
+    Each request has its own thread, so that no request waits for another request.
 
     :raises ConfigurationError: no port is free, or the address does not belong to this host
     """

@@ -71,7 +71,7 @@ class StateReport:
 
     @property
     def _service(self) -> str:
-        """Prefix of report file names, unique if processes of one program share the folder."""
+        """Prefix of report file names, which differs between processes that share the folder."""
         return f'{self._process}_{os.getpid()}'
 
     def _kind(self) -> Any:
@@ -99,7 +99,9 @@ class StateReport:
                 super().add_section(heading, generator, index)
 
             def run(self) -> str:
-                """Return the report, with passwords masked even in options not marked secret."""
+                """Return the report, with passwords masked even in options that are not marked as
+                secret.
+                """
                 # Rebuilt for each report: sections may be added after the watch was started.
                 type(self).persistent_sections = [
                     (title, _model(section)) for title, section in sections.items()]

@@ -1,4 +1,4 @@
-"""Creation of threads, locks and executors, and an executor that reports its use."""
+"""Creation of threads, locks and executors, and a thread pool that reports its use."""
 import contextlib
 import os
 import threading
@@ -128,7 +128,7 @@ class Threads:
         """Return an executor with at most ``most`` threads.
 
         :param into: registry to which the use of the threads is added; None not to report the use
-        :param background: run the threads at a lower priority, for long-running work
+        :param background: True to run the threads at a lower priority, for long-running work
         """
         if into is None:
             return futures.ThreadPoolExecutor(most, thread_name_prefix=name,

@@ -1,8 +1,8 @@
 """Parser of the requests of a connection, based on llhttp.
 
-The end of each request must be unambiguous. If a proxy sees another end, a part of a request would
-be taken for the next request, of another client (RFC 9112, sections 6.3 and 11.2). This module
-therefore rejects requests that HTTP forbids but llhttp accepts, and requests that programs
+The end of each request must be unambiguous. If a proxy sees another end, a part of a request of
+one client would be taken for a request of another client (RFC 9112, sections 6.3 and 11.2). This
+module therefore rejects requests that HTTP forbids but llhttp accepts, and requests that programs
 interpret differently.
 """
 import collections
@@ -56,7 +56,7 @@ class Refusal(Exception):
 class Request:
     """Parsed request.
 
-    :ivar headers: values by the names of the headers in an environ
+    :ivar headers: header values by environ key
     :ivar body: the body, cut to one byte more than the application accepts
     :ivar length: size of the whole body in bytes
     :ivar closes: True if the connection is closed after the response

@@ -1,7 +1,7 @@
 """Built-in HTTP server of a process, used unless an external WSGI server runs the application.
 
-A single thread reads requests until they are complete (`loop`). llhttp parses them (`incoming`).
-A bounded number of threads processes them in the order of their arrival (`pool`).
+A single thread reads requests until they are complete (`loop`). llhttp parses them (`incoming`). A
+bounded number of threads processes the requests in the order of their arrival (`Pool`).
 """
 import collections
 import contextlib
@@ -42,7 +42,7 @@ _ASIDE = 4
 """Number of threads for requests that are not queued: health checks and rejected requests."""
 _MOST_BODY_BYTES = 114688
 _MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""Maximum size of all unanswered requests, whose senders are not authenticated yet."""
+"""Maximum size in bytes of all unanswered requests, whose senders are not authenticated yet."""
 _FEWEST_KEPT = 4
 """Number of requests of maximum size that always fit."""
 
@@ -154,9 +154,9 @@ class _Work(NamedTuple):
 class Server:
     """HTTP server of a WSGI application on an address.
 
-    The server listens from its creation. Requests wait until it is started.
+    The server listens from its creation. Requests wait until `start` is called.
 
-    :ivar application: must be set before `start`
+    :ivar application: WSGI application, which must be set before `start`
     :ivar port: port on which the server listens
     :ivar secured: certificate for HTTPS; None for HTTP
     :ivar telemetry: telemetry that counts rejected requests; None not to count them

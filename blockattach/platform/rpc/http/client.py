@@ -1,7 +1,7 @@
 """HTTP client of the driver, with a pool of connections.
 
 A connection is used by one thread at a time. The calling thread sends the request and reads the
-reply itself, so that the reply wakes no other thread. Sending a message has three outcomes:
+reply itself, so that the reply wakes no other thread. Sending a message has one of three outcomes:
 
 * a reply with a valid proof
 * `ends.NotReached`: the message was not sent completely, or was rejected unread, so nothing was
@@ -32,7 +32,7 @@ _SEND_SECONDS = 30.0
 _CAST_SECONDS = 10.0
 """Time in seconds within which a server must acknowledge a cast."""
 _LEAST_SECONDS = 0.001
-"""Minimum timeout of a socket, because a timeout of 0 makes the socket non-blocking."""
+"""Minimum timeout of a socket in seconds. A timeout of 0 would make the socket non-blocking."""
 _PIECE_BYTES = 65536
 _EVENTS = select.POLLIN | select.POLLRDHUP
 

@@ -3,8 +3,8 @@
 The design follows oslo.messaging's specification of an HTTP driver. Clients look up the addresses
 of servers, and send messages to them directly. A fanout is a cast to each server. There is no
 queue, so calls and casts to a server that does not listen fail at once. Buses are separated by
-NAME instead of the exchange. NAME identifies a `sites.Site`, which has the listen address, the
-directory of servers, and the keys.
+NAME instead of the exchange. NAME identifies a `sites.Site`, which contains the listen address,
+the directory of servers, and the keys.
 
 Data that leaves this host is encrypted. Nothing is sent to an address outside of the loopback
 interface unless the directory contains the fingerprint of the server's certificate.

@@ -32,7 +32,7 @@ from blockattach.platform.conf import changing
 from blockattach.platform.secrets import key_file
 
 WINDOW_SECONDS = 30.0
-"""Maximum difference between the time of a request and that of the server.
+"""Maximum difference in seconds between the time of a request and the time of the server.
 
 The clocks of the hosts must be synchronized.
 """
@@ -72,7 +72,8 @@ class Key:
     def __post_init__(self) -> None:
         """Check the key.
 
-        :raises ValueError: the name cannot be sent, or the secret is too short
+        :raises ValueError: ``name`` contains characters that cannot be sent, or ``secret`` is too
+            short
         """
         if not _NAME.fullmatch(self.name):
             raise ValueError('a key name must have 1 to 64 characters of A-Z a-z 0-9 . _ -')
