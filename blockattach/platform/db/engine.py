@@ -108,8 +108,8 @@ class Database:
         self._file = sqlite.File(engine)
         self._refuses = False
         self._write_probe = write_probe
-        # SQLite allows a single writer, and the others poll. The lock wakes the next writer of
-        # this process without a delay.
+        # SQLite allows a single writer, and further writers poll. The lock wakes the next writer
+        # of this process without a delay.
         self._write_lock = (threading.Lock() if engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
@@ -333,8 +333,8 @@ def begin(connection: sa.Connection) -> sa.RootTransaction:
     begun = connection.begin()
     if connection.dialect.name == 'sqlite':
         # A transaction that reads first and writes later fails with SQLITE_BUSY_SNAPSHOT if
-        # another one has committed meanwhile. IMMEDIATE takes the write lock before the first
-        # read.
+        # another transaction has committed meanwhile. IMMEDIATE takes the write lock before the
+        # first read.
         connection.exec_driver_sql('BEGIN IMMEDIATE')
     return begun
 

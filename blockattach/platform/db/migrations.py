@@ -42,8 +42,9 @@ class Phase(NamedTuple):
     folder: str
 
 
-# EXPAND adds tables and columns, so that this and the previous release both work. CONTRACT
-# removes those that only older releases use, after their last process has stopped.
+# EXPAND adds tables and columns, so that this and the previous release both work. CONTRACT removes
+# tables and columns that only older releases use, after the last process of these releases has
+# stopped.
 EXPAND = Phase('expand', 'versions')
 CONTRACT = Phase('contract', 'contracts')
 

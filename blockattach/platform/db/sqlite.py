@@ -50,7 +50,8 @@ def open_engine(url: sa.URL, settings: database_conf.DatabaseSettings) -> sa.Eng
         # An in-memory database exists as long as its only connection, which threads share.
         options = {'poolclass': sa.StaticPool, 'connect_args': {'check_same_thread': False}}
     # An engine of oslo.db would open a connection for each transaction, and begin the transaction
-    # as a reader. When it writes, it fails with "database is locked" if another one is writing.
+    # as a reader. When it writes, it fails with "database is locked" if another transaction is
+    # writing.
     engine = sa.create_engine(url, hide_parameters=True, **options)
     event.listen(engine, 'connect', _prepare)
     return engine

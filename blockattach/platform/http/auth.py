@@ -90,7 +90,10 @@ _NO_SERVICE = Identity('', '', ())
 
 
 def default_identity(project_id: str | None) -> Identity:
-    """Return an identity with all roles, in the project of the URL or else the default project."""
+    """Return an identity with all roles in a project.
+
+    :param project_id: project of the URL; None for `DEFAULT_PROJECT_ID`
+    """
     return Identity(DEFAULT_USER_ID, project_id or DEFAULT_PROJECT_ID, ALL_ROLES)
 
 

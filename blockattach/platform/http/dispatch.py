@@ -109,8 +109,8 @@ class Table:
             declared.makeregexp([])
             segments = shape.split('/')
             # The patterns of Routes are compared one after the other, so a request is only
-            # compared with those of its method, number of segments and literal segment after the
-            # version or project.
+            # compared with the patterns of its method, number of segments and literal segment
+            # after the version or project.
             literal = next((one for one in segments[2:4] if _ANY not in one), _ANY)
             self._routes.setdefault((method, len(segments), literal), []).append(
                 (declared, Route(rows, all(row.public for row in rows), rows[0].root)))
@@ -369,7 +369,7 @@ class Dispatcher:
             if row.refusal is None:
                 raise
             # A caller without rights gets the error of a missing resource, and cannot find out
-            # whether it exists.
+            # whether the resource exists.
             raise row.refusal(call) from None
 
 

@@ -39,8 +39,9 @@ The pause doubles with each attempt.
 # The number of attempts is not limited. Without a limit of the exponent, the pause would overflow
 # a float after about a thousand attempts.
 _MOST_DOUBLINGS = 10
-# Each heartbeat restarts the wait, and the first one is due after a third of it (`serving.SIGNS`).
-# An attempt that exceeds its limit by this factor, half of that third, has received a heartbeat.
+# Each heartbeat restarts the wait, and the first heartbeat is due after a third of the wait
+# (`serving.SIGNS`). An attempt that exceeds its limit by this factor, half of that third, has
+# received a heartbeat.
 _WITH_SIGNS = 1 + 0.5 / serving.SIGNS
 
 _Interface = TypeVar('_Interface', bound=contract.Interface)

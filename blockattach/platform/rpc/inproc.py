@@ -110,8 +110,8 @@ class Broker:
         :raises MessageDeliveryFailure: the queue is full
         """
         # A reader takes its own lock before that of the broker, so `take` is called without the
-        # lock of the broker. A reader may therefore stop after it was chosen. The next one is then
-        # chosen.
+        # lock of the broker. A reader may therefore stop after it was chosen. The next reader is
+        # then chosen.
         while (reader := self._next_reader(letter, first)) is not None:
             if reader.take(letter):
                 return
@@ -219,7 +219,9 @@ class InprocIncomingMessage(oslo_drivers.Message):
 
 
 class InprocListener(oslo_drivers.Listener):
-    """Listener of a server. Senders push messages to it, and it never waits to fill a batch."""
+    """Listener of a server, to which senders push messages. A listener never waits for a full
+    batch.
+    """
 
     def __init__(self, broker: Broker, addresses: tuple[Address, ...], batch_size: int) -> None:
         super().__init__(batch_size, None)
@@ -245,7 +247,7 @@ class InprocListener(oslo_drivers.Listener):
             super().stop()
 
     def cleanup(self) -> None:
-        """Stop listening. The listener holds nothing besides its subscriptions."""
+        """Stop listening. The listener has no other resources to release."""
         self.stop()
 
     def take(self, letter: Letter) -> bool:

@@ -1,7 +1,7 @@
 """Base classes of the oslo.messaging drivers in this package, ``inproc://`` and ``http://``.
 
 oslo.messaging loads drivers by entry points, but their base classes are private. Only this module
-imports private names of oslo.messaging. A test compares them with the installed version.
+imports private names of oslo.messaging. A test compares these names with the installed version.
 """
 import abc
 import logging
@@ -31,7 +31,7 @@ TransportDriverError = base.TransportDriverError
 
 
 class Message(base.RpcIncomingMessage, abc.ABC):
-    """Message as its server receives it."""
+    """Base class of messages as their servers receive them."""
 
     @abc.abstractmethod
     def waits(self) -> bool:

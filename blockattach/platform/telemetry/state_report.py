@@ -99,8 +99,8 @@ class StateReport:
                 super().add_section(heading, generator, index)
 
             def run(self) -> str:
-                """Return the report, with passwords masked even in options that are not marked as
-                secret.
+                """Return the report, with passwords masked in all options, whether marked as
+                secret or not.
                 """
                 # Rebuilt for each report: sections may be added after the watch was started.
                 type(self).persistent_sections = [

@@ -128,7 +128,7 @@ class Server:
                 except OSError as error:
                     if not self._stopped.is_set():
                         LOG.warning('Failed to accept connection%s', fields(reason=error))
-                        # Probably too many files are open. Wait for some to be closed.
+                        # Probably too many files are open. Wait until some of them are closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
                 # A connection that was reset meanwhile must not affect others.
@@ -143,8 +143,8 @@ class Server:
                 connection.close()
                 return
             if len(self._connections) >= self._most:
-                # Clients without a key must not use up the connections, so the oldest one without
-                # a proof is replaced.
+                # Clients without a key must not use up the connections, so the oldest connection
+                # without a proof is replaced.
                 oldest = next((each for each, state in self._connections.items()
                                if state is _State.UNPROVED), None)
             if oldest is not None:

@@ -2,8 +2,8 @@
 
 A request is ``POST /rpc/TOPIC`` with ``Content-Length`` or in chunks. Requests are not pipelined.
 The reply to a long call is sent in chunks. The first chunks are heartbeats, which consist of a
-space that JSON ignores. The proof of such a reply is in the trailer, because it is not known
-before. Both ends belong to this project, so any deviation is rejected.
+space that JSON ignores. The proof of such a reply is in the trailer, because the body is not known
+when the header is sent. Both ends belong to this project, so any deviation is rejected.
 """
 import dataclasses
 import enum
@@ -148,7 +148,7 @@ def opening() -> bytes:
 
 
 def closing(body: bytes, proof: str) -> bytes:
-    """Return the end of a reply in chunks: its body and its proof."""
+    """Return the end of a reply in chunks, which contains the body and the proof."""
     return b'%x\r\n%b\r\n0\r\n%b: %b\r\n\r\n' % (len(body), body, _PROOF.encode(),
                                                proof.encode())
 
