@@ -219,8 +219,9 @@ class InprocIncomingMessage(oslo_drivers.Message):
 
 
 class InprocListener(oslo_drivers.Listener):
-    """Listener of a server, to which senders push messages. A listener never waits for a full
-    batch.
+    """Listener of a server, to which senders push messages.
+
+    A listener never waits for a full batch.
     """
 
     def __init__(self, broker: Broker, addresses: tuple[Address, ...], batch_size: int) -> None:

@@ -99,8 +99,7 @@ class StateReport:
                 super().add_section(heading, generator, index)
 
             def run(self) -> str:
-                """Return the report, with passwords masked in all options, whether marked as
-                secret or not.
+                """Return the report, with the passwords in all options masked.
                 """
                 # Rebuilt for each report: sections may be added after the watch was started.
                 type(self).persistent_sections = [
