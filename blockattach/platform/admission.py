@@ -133,7 +133,7 @@ class SlotQueue:
         mine.wait()
 
     def release(self) -> None:
-        """Release a slot, or hand the slot to a waiting request, first to one in `reacquire`."""
+        """Release a slot, or hand it to a waiting request. Requests in `reacquire` come first."""
         with self._lock:
             queue = self._returning or self._waiting
             if queue:
@@ -210,7 +210,7 @@ class AdmissionController:
     @contextlib.contextmanager
     def slot(self, waited: float = 0.0, gone: Callable[[], bool] | None = None,
              until: float | None = None) -> Iterator[None]:
-        """Hold a work slot for a request, waiting until one is free.
+        """Hold a work slot for a request within the context, after waiting for a free slot.
 
         :param waited: seconds for which the request has already waited
         :param gone: function that returns True if the client has disconnected; called after a wait

@@ -42,8 +42,8 @@ _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 def zeros() -> bytes:
     """Return a piece of zeros.
 
-    The bytes are never written to, so the kernel allocates no memory for them, unlike for a
-    repeated byte.
+    The kernel allocates no memory for these bytes, because nothing writes to them. The repetition
+    of a single byte would write to the memory.
     """
     return bytes(PIECE)
 

@@ -165,7 +165,7 @@ class Database:
         steps may be sent again, so the first step must change nothing when it is executed a second
         time.
 
-        The parameter ``happened`` and the errors are those of `writer`.
+        See `writer` for the parameter ``happened`` and the errors.
 
         :returns: number of rows that the first step changed, or 0 if nothing was written. If the
             connection was lost and the changes were found stored, the result is 1
@@ -292,7 +292,7 @@ class Database:
         return str(uuid.uuid4())
 
     def wrong(self) -> str | None:
-        """Return one line with the reason why the database is not usable, or None if it is.
+        """Return the reason why the database is not usable, as one line; None if it is usable.
         """
         if self._file.is_gone():
             return _GONE

@@ -186,7 +186,8 @@ class Migrations:
     def _check_development(self, connection: sa.Connection, version: Version) -> None:
         """Check that the schema of a development version equals the schema of the first release.
 
-        :raises ConfigurationError: the schema differs, or the version is not the last one
+        :raises ConfigurationError: the schema differs, or the version is not the last development
+            version
         """
         if version != self.last_development:
             raise errors.ConfigurationError(
@@ -246,7 +247,8 @@ def _table_name(difference: Any) -> str:
     """Return the name of the table in which Alembic has found a difference.
 
     The differences of a column are a list of tuples. The second item of a tuple is the table, a
-    part of the table, or the name of the schema. The name of the table follows that of the schema.
+    part of the table, or the name of the schema. The name of the table follows the name of the
+    schema.
     """
     _, item, *rest = difference[0] if isinstance(difference, list) else difference
     if item is None or isinstance(item, str):

@@ -103,7 +103,8 @@ def claimed(request: webob.Request,
 
     This is for tests and for a machine with a single user. ``X-Auth-Token`` is ``user:project``
     (python-cinderclient's noauth plugin) with all roles, or ``user:project:role,role``. Without a
-    token the caller is the default user. ``X-Service-Token`` has the same form.
+    token the caller is the default user. ``X-Service-Token`` has the same form as
+    ``X-Auth-Token``.
 
     :returns: None if ``X-Auth-Token`` or ``X-Service-Token`` is malformed
     """

@@ -154,7 +154,7 @@ class Dispatcher:
         :param watch_endpoint: URL to which requests for streams are redirected if this server
             cannot stream; None to reject such requests
         :param check: function with which tests check each response
-        :param prefix: prefix of all paths except those of root operations
+        :param prefix: prefix of all paths except the paths of root operations
         :raises ValueError: operations contradict each other, or an operation names an unknown
             policy rule
         """

@@ -83,7 +83,7 @@ class _Healthcheck(healthcheck.Healthcheck):
 
 def with_health(application: Wsgi, conf: cfg.ConfigOpts, watching: monitor.Monitor,
                 details_to: Sequence[health_conf.Network]) -> Wsgi:
-    """Return a WSGI application that serves the health checks and passes other requests on.
+    """Return a WSGI application that serves the health checks, and forwards other requests.
 
     :param conf: configuration with the options of `register`
     :param details_to: networks whose hosts get the details, if ``[healthcheck] detailed`` is set

@@ -111,7 +111,7 @@ class Call:
     def link(self, path: str) -> str:
         """Return the URL of a resource.
 
-        :param path: path from the collection on, such as ``/volumes/<id>``
+        :param path: path that begins with the collection, such as ``/volumes/<id>``
         """
         return f'{self.base_url}{self.prefix}{self.project}{path}'
 
@@ -121,7 +121,10 @@ class Call:
                 {'rel': 'bookmark', 'href': f'{self.base_url}{self.project}{path}'}]
 
     def next_link(self, marker: str) -> str:
-        """Return the URL of the next page, with the same filters and starting after ``marker``."""
+        """Return the URL of the next page, which starts after ``marker``.
+
+        The filters of this request are kept.
+        """
         # Without `offset`, because the first page has already skipped those rows.
         kept = [pair for pair in self.query.items() if pair[0] not in ('marker', 'offset')]
         return f'{self.link(self.url_path)}?{parse.urlencode([*kept, ("marker", marker)])}'
@@ -147,7 +150,7 @@ class Call:
 
 
 class Answer(NamedTuple):
-    """Response of a handler with a status or headers other than those of the operation.
+    """Response of a handler that sets its own status or headers.
 
     :ivar body: bytes are sent unchanged, and need a Content-Type in ``headers``. None is sent as
         an empty body, and any other value as JSON
@@ -169,8 +172,8 @@ Target = Callable[[request_context.RequestContext, Any, str], Any]
 class Operation:
     """Operation of the API, which is a row in the table of its resource.
 
-    :ivar path: path from the collection on, such as ``/attachments/{id}``. It is served below
-        ``/v3`` and below ``/v3/{project_id}``. With ``root`` it is the whole path
+    :ivar path: path that begins with the collection, such as ``/attachments/{id}``. It is served
+        below ``/v3`` and below ``/v3/{project_id}``. With ``root`` it is the whole path
     :ivar handler: function of ``(services, call)`` that returns a JSON-serializable value or an
         `Answer`
     :ivar since: first version with the operation; requests with lower versions get 404

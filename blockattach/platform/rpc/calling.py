@@ -190,7 +190,7 @@ class Client:
         If the direct client certainly reached no server, the message is sent through the broker.
         Any other error is raised, because a server may be handling the message.
 
-        :param changed: timeouts that differ from those of the method
+        :param changed: timeouts that replace the timeouts of the method
         """
         if (direct := self._direct.get(name)) is not None:
             try:

@@ -14,10 +14,10 @@ A released method keeps its name, its arguments and its meaning. A change needs 
 new ``since``. A test compares the fingerprints of all released versions.
 
 While an upgrade is in progress, processes of two releases share the bus. ``[rpc] release`` names
-the older release in the processes of the newer one. These processes then call no method that the
-older release does not know, and send objects in a form that the older release knows. They accept
-the newer form as well. When the last old process has stopped, the operator clears the option, and
-the newest versions are used.
+the older release in the processes of the newer release. These processes then call no method that
+the older release does not know, and send objects in a form that the older release knows. They
+accept the newer form as well. When the last old process has stopped, the operator clears the
+option, and the newest versions are used.
 """
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""Defaults of the RabbitMQ driver that differ from those of oslo.messaging.
+"""Defaults of the RabbitMQ driver that differ from the defaults of oslo.messaging.
 
 `blockattach.platform.rpc.transport` and the documentation use the table `DEFAULTS`. Options that
 an operator sets under ``[oslo_messaging_rabbit]`` take precedence.

@@ -82,7 +82,7 @@ class Sealer:
     def add(self) -> str:
         """Add a key for decryption only, or return instructions for doing so.
 
-        :returns: one line for the operator
+        :returns: message or instructions for the operator, as one line
         :raises ConfigurationError: keys cannot be added
         """
         raise errors.ConfigurationError(reason='cannot change sealing keys of a fixed set')

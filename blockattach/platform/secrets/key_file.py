@@ -15,7 +15,7 @@ from blockattach.platform.conf import changing
 
 
 class KeyFile(secrets.Sealer):
-    """Sealer that uses the current keys of a file, the first one for encryption."""
+    """Sealer that uses the current keys of a file, and encrypts with the first key."""
 
     replaces = True
 

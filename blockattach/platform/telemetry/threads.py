@@ -114,8 +114,9 @@ def _give_way() -> None:
 class Threads:
     """Factory of the threads, executors, locks and conditions of a process.
 
-    The wiring passes this factory in. A simulation can replace it, because everything that a
-    process waits for without a clock is created here, except locks that are held only briefly.
+    The wiring passes this factory to constructors. A simulation can replace it, because everything
+    that a process waits for without a clock is created here, except locks that are held only
+    briefly.
     """
 
     def begin(self, name: str, act: Callable[[], None]) -> threading.Thread:

@@ -19,7 +19,7 @@ _SKEW = datetime.timedelta(days=1)
 
 
 class Impostor(ssl.SSLError):
-    """TLS peer whose certificate is not that of the server."""
+    """TLS peer whose certificate is not the certificate of the server."""
 
 
 def make_identity(clock: clocks.Clock) -> tuple[ssl.SSLContext, str]:
