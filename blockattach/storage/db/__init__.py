@@ -1,1 +1,1 @@
-"""Database of block storage: queries and state changes, one module for each kind of resource."""
+"""Database of block storage: queries and state changes of each kind of resource."""

@@ -1,6 +1,7 @@
-"""Recalculation of derived columns, as a repair by an operator.
+"""Recalculation of derived columns, for a command with which an operator repairs the database.
 
-No service needs this. Derived columns are written in the transaction that changes their source.
+The services do not need this module, because they write derived columns in the same transaction as
+the columns from which they are derived.
 """
 from typing import Any
 
@@ -30,17 +31,18 @@ _Own = volume_lifecycle.OwnStatus
 _REMEMBERING = frozenset({
     _Own.REVERTING, _Own.MANAGING, _Own.UNMANAGING, _Own.DOWNLOADING, _Own.UPLOADING,
     _Own.MIGRATING, _Own.MIGRATING_LOCKED, _Own.RETYPING})
-"""Own statuses whose work cannot be recreated, because its progress holds the request."""
+"""Own statuses whose work cannot be recreated, because its progress contains the request."""
 _VERBS: dict[str, str] = {_Own.DELETING: 'delete', _Own.EXTENDING: 'extend'}
 
 
 @storage_db.retried
 def volume_status(database: storage_db.Database, volume_id: str) -> None:
-    """Recalculate the derived columns of a volume and its attachments, under the volume's lock.
+    """Recalculate everything that is derived from a volume, its snapshots and its attachments.
 
     These are the ranks and slots of the attachments, the grants, the work on the volume and its
     snapshots, the claimed space, and the status of the volume. A connecting or disconnecting
-    attachment without a deadline gets one that has passed, so that its work is resumed.
+    attachment without a deadline gets a deadline that has passed, so that its work is resumed. The
+    volume is locked meanwhile.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -56,8 +58,8 @@ def volume_status(database: storage_db.Database, volume_id: str) -> None:
             grants.ensure(connection, database, volume_id, initiator)
         grants.drop_unused(connection, volume_id, connection.execute(
             sa.select(_grants.c.initiator).where(_grants.c.volume_id == volume_id)).scalars())
-        # ``shared_targets`` is true until a backend has created the volume. A volume that exists
-        # is creating only after a reset of its status, and must not be created again.
+        # ``shared_targets`` is true until a backend has created the volume. A volume with data can
+        # have the own status creating after a reset, and must not be created again.
         at_work = row.own_status in (_Own.DELETING, _Own.EXTENDING) or (
             row.own_status == _Own.CREATING and row.shared_targets)
         if row.own_status not in _REMEMBERING:
@@ -82,7 +84,7 @@ def _derive_work(connection: sa.Connection, database: storage_db.Database, row: 
     if not at_work:
         work.end(connection, claim)
     elif work.find(connection, claim.noun, row.id) is None:
-        # The new size is the only progress that the columns of a volume contain.
+        # Of the progress of any work, the columns of a volume contain only the new size.
         progress = {'new_size': row.size_gb + (row.claimed_gb or 0)} \
             if row.own_status == _Own.EXTENDING else {}
         work.begin(connection, database, claim, work.PASSED, records.host_of(row.pool),
@@ -101,7 +103,7 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
         differs = any(getattr(one, name) != value for name, value in values.items())
         at_work = state in attachment_lifecycle.TRANSITIONAL
         if at_work != (one.deadline is not None):
-            # Due at once: nobody is known to be at work.
+            # The work is due at once, because no owner is known.
             values['deadline'], differs = clock.now() if at_work else None, True
         if differs:
             connection.execute(_rows.update().where(_rows.c.id == one.id).values(**values))
@@ -109,7 +111,7 @@ def _derive_rows(connection: sa.Connection, volume_id: str) -> None:
 
 @storage_db.retried
 def counts(database: storage_db.Database) -> None:
-    """Recalculate the allocated space of all pools from their volumes."""
+    """Recalculate the allocated space of all pools from the volumes on each pool."""
     given = (sa.select(sa.func.coalesce(sa.func.sum(size), 0)).where(
         pool == _pools.c.name, volume_rows.LIVE).scalar_subquery() for pool, size in claims.GIVEN)
     with database.writer() as connection:

@@ -1,4 +1,4 @@
-"""Input of `blockattach.storage.domain.invariants` from the database."""
+"""Facts in the database on which `blockattach.storage.domain.invariants` are checked."""
 import datetime
 
 import sqlalchemy as sa
@@ -20,8 +20,8 @@ _transfers = models.transfers
 _snapshots = models.snapshots
 
 
-# The columns are in the order of the fields of the facts. The queries are built only once, because
-# the simulation executes them after every operation.
+# The columns are in the order of the fields of the fact classes. The queries are built only once,
+# because the simulation executes them after every operation.
 _VOLUMES = sa.select(
     _volumes.c.id, _volumes.c.own_status, _volumes.c.lowest_rank, _volumes.c.status,
     _volumes.c.attach_status, _volumes.c.multiattach, _volumes.c.single_writer,
@@ -38,7 +38,8 @@ _ATTACHMENTS = sa.select(
     sa.func.lower(_rows.c.initiator), sa.func.lower(_rows.c.previous_initiator),
     _rows.c.connection.is_not(None), _rows.c.deleted,
     _rows.c.deadline).where(sa.or_(
-        # Deleted rows are checked only if they still have a slot, a rank or a deadline.
+        # A deleted row can violate an invariant only by a slot, a rank, a deadline, or a state
+        # other than GONE.
         models.live(_rows), _rows.c.slot.is_not(None), _rows.c.rank.is_not(None),
         _rows.c.deadline.is_not(None), _rows.c.state != attachment_lifecycle.State.GONE.value))
 _WORK = sa.union_all(
@@ -54,7 +55,7 @@ _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
 
 
 def read(database: storage_db.Database) -> observed.Facts:
-    """Return the facts in the database, read in one transaction. Targets are not asked."""
+    """Return the facts for all invariants. The facts about targets are not included."""
     with database.reader() as connection:
         # Deadlines are in database time.
         now = connection.execute(sa.select(clock.now())).scalar_one()

@@ -1,6 +1,6 @@
 """Tables of the database, used only by `blockattach.storage.db`.
 
-The result of the schema migrations must be equal to `metadata`.
+The schema migrations must result in the schema that ``metadata`` defines.
 """
 from typing import Any
 
@@ -19,14 +19,14 @@ metadata = sa.MetaData(naming_convention={
 ID_LENGTH = 36
 NAME_LENGTH = 255
 
-# Text is compared byte by byte on all databases, so that metadata keys differing in case are
-# distinct and the order of a list does not depend on the database. The character set covers all of
-# Unicode. This collation ignores trailing blanks. Columns with texts of clients get a collation
-# that does not, whose name depends on the server (`1000_first_release`).
+# Text is compared byte by byte on all databases. So metadata keys that differ in case are
+# distinct, and the order of a list does not depend on the database. The character set covers all
+# of Unicode. This collation ignores trailing blanks. Columns with texts of clients get another
+# collation, whose name depends on the server (`1000_first_release`).
 _OPTIONS: dict[str, Any] = {
     'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
 
-# ``host@backend#pool``, ordered by bytes, so that all pools of a host are adjacent in an index.
+# ``host@backend#pool``, compared by bytes, so that all pools of a host are adjacent in an index.
 PoolName = sa.String(NAME_LENGTH).with_variant(
     sa.String(NAME_LENGTH, collation='C'), 'postgresql')
 # TEXT is limited to 64 KiB on MySQL.
@@ -34,21 +34,18 @@ LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
 def uuid_column(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Column[str]:
-    """Return a column that holds a UUID as text."""
+    """Return a column for a UUID in text form."""
     return sa.Column(name, sa.String(ID_LENGTH), *parts, **options)
 
 
 def timestamps() -> tuple[sa.Column, ...]:
-    """Return the columns with the times of the creation and the last change of a row."""
+    """Return the columns ``created_at`` and ``updated_at`` of a table."""
     return (sa.Column('created_at', Timestamp, nullable=False),
             sa.Column('updated_at', Timestamp))
 
 
 def soft_deletion() -> tuple[sa.Column, ...]:
-    """Return the columns of a table whose deleted rows are kept as history.
-
-    Every index on live rows begins with ``deleted``.
-    """
+    """Return the columns ``deleted`` and ``deleted_at`` of a table that keeps deleted rows."""
     return (sa.Column('deleted', sa.Boolean, nullable=False, default=False),
             sa.Column('deleted_at', Timestamp))
 
@@ -58,8 +55,8 @@ def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
 
 
 def live(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Return the condition for rows that are not deleted."""
-    # A comparison, because MariaDB uses no index for ``deleted IS false``.
+    """Return the condition that a row of the table is not deleted."""
+    # The comparison has a reason: MariaDB uses no index for ``deleted IS false``.
     return table.c.deleted == sa.false()
 
 # QoS specs: named limits of volume types.
@@ -70,7 +67,7 @@ qos_specs = _table(
     # NULL once deleted, so that the name is free again and the database itself keeps it unique.
     sa.Column('live_name', sa.String(NAME_LENGTH), unique=True),
     sa.Column('consumer', sa.String(32), nullable=False),
-    # A JSON object, because the specs are always read as a whole, together with a volume.
+    # The specs are a JSON object, because they are always read as a whole, together with a volume.
     sa.Column('specs', LongText, nullable=False),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'created_at', 'id'))
@@ -106,7 +103,7 @@ volume_type_encryptions = _table(
     sa.Column('key_size', sa.Integer),
     *timestamps(), *soft_deletion())
 
-# The projects that may use a private type.
+# Projects that may use a private type.
 volume_type_projects = _table(
     'volume_type_projects',
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id', ondelete='CASCADE'),
@@ -139,16 +136,16 @@ volumes = _table(
     # Copied from the type, whose values cannot change while live volumes have the type.
     sa.Column('single_writer', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('encrypted', sa.Boolean, nullable=False, server_default='0'),
-    # NULL if never set. Shown in the metadata of the volume, together with attached_mode.
+    # NULL if never set. The API shows the flag in the metadata of the volume, like attached_mode.
     sa.Column('readonly', sa.Boolean),
     sa.Column('attached_mode', sa.String(2)),
     # Number of detaches announced by os-begin_detaching that have not started yet.
     sa.Column('detach_announced', sa.Integer, nullable=False, server_default='0'),
     # Time of the last announcement, by the clock of the database.
     sa.Column('detach_announced_at', Timestamp),
-    # Incremented by each change of an attachment that decisions on other attachments depend on.
-    # These decisions require that the number is unchanged. `volume_rows.claim` increments the
-    # number as well, for transactions that only rely on the volume.
+    # Number of changes of attachments that may affect decisions on other attachments. Such a
+    # decision is written only if the number is unchanged. `volume_rows.claim` also increments the
+    # number, for transactions that rely on the volume without changing it.
     sa.Column('attachment_moves', sa.Integer, nullable=False, server_default='0'),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False),
@@ -164,7 +161,8 @@ volumes = _table(
     uuid_column('source_volid'),
     # NULL if the volume was never migrated.
     sa.Column('migration_status', sa.String(32)),
-    # Space that work has claimed in addition to the size of the volume, on its pool or another.
+    # Space in GiB that work has claimed in addition to the size of the volume, and the pool on
+    # which the space is claimed.
     sa.Column('claimed_pool', PoolName, index=True),
     sa.Column('claimed_gb', sa.Integer),
     *timestamps(), *soft_deletion(),
@@ -184,7 +182,7 @@ volume_metadata = _table(
     sa.Column('key', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('value', sa.String(NAME_LENGTH), nullable=False))
 
-# Metadata of the image that a volume was created from.
+# Metadata of the image from which a volume was created.
 volume_image_metadata = _table(
     'volume_image_metadata',
     uuid_column('volume_id', sa.ForeignKey('volumes.id', ondelete='CASCADE'), primary_key=True),
@@ -203,7 +201,7 @@ snapshots = _table(
     # Size of the volume at the creation of the snapshot.
     sa.Column('size_gb', sa.Integer, nullable=False),
     sa.Column('status', sa.String(32), nullable=False),
-    # In percent.
+    # Progress of the creation in percent.
     sa.Column('progress', sa.Integer, nullable=False, default=0),
     # Type, zone and pool of the volume at the creation of the snapshot.
     uuid_column('volume_type_id', sa.ForeignKey('volume_types.id'), nullable=False, index=True),
@@ -211,7 +209,7 @@ snapshots = _table(
     sa.Column('pool', PoolName),
     # Incremented by every change of status. Work on the snapshot is valid for one generation.
     sa.Column('generation', sa.Integer, nullable=False, default=0),
-    # True if the status was set by a request, so that no work belongs to the status.
+    # True if a request has set the status directly, so that no work belongs to the status.
     sa.Column('status_reset', sa.Boolean, nullable=False, default=False),
     *timestamps(), *soft_deletion(),
     sa.Index(None, 'deleted', 'project_id', 'created_at', 'id'),
@@ -249,18 +247,19 @@ attachments = _table(
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
     uuid_column('instance_uuid'),
     sa.Column('state', sa.String(32), nullable=False),
-    # State that is restored after a refusal. NULL if the row began in its state.
+    # State that is restored after a refusal. NULL if the attachment was created in its state.
     sa.Column('previous_state', sa.String(32)),
-    # NULL once deleted. The minimum for a volume is one index lookup.
+    # NULL once deleted. An index lookup returns the lowest rank of a volume.
     sa.Column('rank', sa.Integer),
     # One of the two slots of a volume without multiattach, unique by a constraint. NULL for a
     # multiattach volume, and once deleted.
     sa.Column('slot', sa.Integer),
-    # True if created by a legacy action for a consumer that is not known yet. os-attach turns the
-    # reservation into an attachment.
+    # True if created by os-reserve for a consumer that is not known yet. os-attach then completes
+    # the attachment.
     sa.Column('legacy_reservation', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('mode', sa.String(2)),
-    # Values before the connector that is being connected, which are restored after a refusal.
+    # The columns previous_* contain values from before the connector that is being connected. The
+    # values are restored if the backend refuses that connector.
     sa.Column('previous_mode', sa.String(2)),
     sa.Column('connector', LongText),
     sa.Column('previous_connector', LongText),
@@ -291,27 +290,27 @@ grants = _table(
     'grants',
     uuid_column('volume_id', sa.ForeignKey('volumes.id'), primary_key=True),
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
-    # Suffix that distinguishes the targets of a volume if each initiator has its own target.
+    # Suffix in the name of the target, if the target is different for each initiator.
     sa.Column('alias', sa.String(32), nullable=False),
     sa.Column('username', sa.String(64), nullable=False),
     sa.Column('sealed_password', sa.String(NAME_LENGTH), nullable=False),
     # `blockattach.platform.secrets.Key.id` of the key that sealed the password.
     sa.Column('key_id', sa.String(16), nullable=False, index=True),
-    # True if taken over from another service, where the grants of a volume share one target and
-    # one credential.
+    # True if imported from another service, where the grants of a volume share one target and one
+    # credential.
     sa.Column('adopted', sa.Boolean, nullable=False, server_default='0'),
     sa.Column('created_at', Timestamp, nullable=False),
     sa.UniqueConstraint('volume_id', 'alias'))
 
 # History of attachments: an event for each state change, inserted in the same transaction.
-# No foreign keys, because an event is kept for the configured period even if the attachment is
-# purged.
+# There are no foreign keys, because an event is kept for the configured period even if the
+# attachment is purged.
 attachment_events = _table(
     'attachment_events',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), primary_key=True,
               autoincrement=True),
     uuid_column('attachment_id', nullable=False),
-    # Generation of the attachment after the event. The constraint prevents a second event.
+    # Generation of the attachment after the event. A constraint allows one event per generation.
     sa.Column('generation', sa.Integer, nullable=False),
     uuid_column('volume_id', nullable=False),
     sa.Column('project_id', sa.String(NAME_LENGTH), nullable=False),
@@ -326,46 +325,48 @@ attachment_events = _table(
     sa.Column('request_id', sa.String(NAME_LENGTH)),
     sa.Column('reason', LongText),
     sa.Column('created_at', Timestamp, nullable=False),
-    # Position in the order that all watchers see, assigned after the commit. NULL if not assigned
-    # yet. Ids cannot be used, because transactions commit in another order.
+    # Position in the order in which all watchers receive the events, assigned after the commit.
+    # NULL if not assigned yet. The order of the ids is different from the order of the commits.
     sa.Column('position', sa.BigInteger, unique=True),
     sa.UniqueConstraint('attachment_id', 'generation'))
 
 # Start of the wait of an attachment for its consumer, in database time.
-# No foreign key, because it would prevent the purge of attachments. Leftover rows are harmless.
+# A foreign key would prevent the purge of attachments. Leftover rows are harmless.
 waits = _table(
     'waits',
     uuid_column('attachment_id', primary_key=True),
-    # Generation of the attachment. A state change since then has ended this wait.
+    # Generation of the attachment at the start of the wait. A later generation ends the wait.
     sa.Column('generation', sa.Integer, nullable=False),
     sa.Column('since', Timestamp, nullable=False, index=True))
 
 
 # Leases of processes on pairs or volumes, if several processes serve a backend.
-# No foreign key, because it would lock the volume, and because the lease of a process that has
-# ended may outlive the volume.
+# A foreign key would lock the volume. Besides, the lease of a process that has ended may exist
+# longer than the volume.
 leases = _table(
     'leases',
     uuid_column('volume_id', primary_key=True),
     # Empty for the whole volume.
     sa.Column('initiator', sa.String(NAME_LENGTH), primary_key=True),
-    # Process instance: host@backend/instance.
+    # Owner name of a process instance: host@backend/instance.
     sa.Column('owner', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('deadline', Timestamp, nullable=False, index=True))
 
 
 # Asynchronous work that has not ended.
-# No foreign key, because the resources are in several tables, and some work outlives its resource.
+# There is no foreign key, because the resources are in several tables, and some work exists longer
+# than its resource.
 work = _table(
     'work',
     uuid_column('id', primary_key=True),
     sa.Column('noun', sa.String(32), nullable=False),
-    # For the removal of remains on a pool: the id of the resource, "@" and the name of the pool.
+    # Id of the resource. Work that is independent of the resource's status has a suffix: "@" and
+    # the name of a pool whose data it removes, or "@servers" for notifying servers.
     sa.Column('resource_id', sa.String(ID_LENGTH + 9 + NAME_LENGTH), nullable=False),
     sa.Column('verb', sa.String(32), nullable=False),
     # Generation of the resource. A message with an older generation has no effect.
     sa.Column('generation', sa.Integer, nullable=False),
-    # host@backend that executes the work. NULL for any scheduler.
+    # host@backend that executes the work. NULL if any scheduler may execute the work.
     sa.Column('host', sa.String(NAME_LENGTH)),
     # Process instance that executes the work. NULL if none has claimed the work.
     sa.Column('owner', sa.String(NAME_LENGTH)),
@@ -402,8 +403,8 @@ services = _table(
     sa.Column('reconciled', sa.Text),
     # Process instance that registered last. The work of earlier instances is orphaned.
     sa.Column('process_instance', sa.String(64), nullable=False),
-    # Name of a release in `blockattach.storage.rpc.history`. NULL for a release before this column
-    # was added.
+    # Name of a release in `blockattach.storage.rpc.history`. NULL for a release in which this
+    # column did not exist.
     sa.Column('release', sa.String(16)),
     sa.Column('reported_at', Timestamp, nullable=False),
     *timestamps(),
@@ -412,7 +413,7 @@ services = _table(
 # Endpoints of the RPC servers that listen for direct calls, without a message broker.
 rpc_endpoints = _table(
     'rpc_endpoints',
-    # Identifier of one start of a server.
+    # Identifier of the server, which is different after each start.
     sa.Column('instance', sa.String(32), primary_key=True),
     sa.Column('topic', sa.String(NAME_LENGTH), nullable=False, index=True),
     # Name of the server on the topic, which the members of a cluster share.
@@ -432,14 +433,14 @@ pools = _table(
     sa.Column('host', sa.String(NAME_LENGTH), nullable=False, index=True),
     sa.Column('availability_zone', sa.String(NAME_LENGTH), nullable=False),
     sa.Column('capabilities', LongText, nullable=False),
-    # In GiB. NULL means unlimited.
+    # Numbers in GiB. NULL means unlimited.
     sa.Column('total_gb', sa.Double),
     sa.Column('free_gb', sa.Double),
     sa.Column('provisioned_gb', sa.Double, nullable=False),
     sa.Column('limit_gb', sa.Double),
     sa.Column('thin', sa.Boolean, nullable=False),
     sa.Column('multiattach', sa.Boolean, nullable=False),
-    # In GiB. Changed when space is claimed and released, never by a report.
+    # In GiB. The claim and the release of space change this number, reports of the pool do not.
     sa.Column('allocated_gb', sa.Integer, nullable=False, default=0),
     sa.Column('reported_at', Timestamp, nullable=False))
 
@@ -448,8 +449,8 @@ quotas = _table(
     'quotas',
     sa.Column('project_id', sa.String(NAME_LENGTH), primary_key=True),
     sa.Column('resource', sa.String(64), primary_key=True),
-    # For the resource "*": number of transactions that have claimed the project. NULL means the
-    # default: an earlier release locked the project by such a row.
+    # For the resource "*": number of transactions that have locked the project. A row with NULL
+    # sets no limit. An earlier release inserted such rows to lock a project.
     sa.Column('hard_limit', sa.Integer))
 
 # Limits of quota classes, which differ from the configured limits.
@@ -466,8 +467,8 @@ cached_images = _table(
     sa.Column('host', sa.String(NAME_LENGTH), primary_key=True),
     uuid_column('image_id', primary_key=True),
     uuid_column('volume_id', sa.ForeignKey('volumes.id'), nullable=False, index=True),
-    # Time of the last change of the image when it was downloaded. An image that was changed later
-    # is another image.
+    # updated_at of the image when it was downloaded. After a later change of the image, the cached
+    # data are not used any more.
     sa.Column('image_updated_at', Timestamp),
     sa.Column('used_at', Timestamp, nullable=False))
 
@@ -490,7 +491,7 @@ messages = _table(
 # Idempotency keys of clients, with the resources that the requests created.
 idempotency_keys = _table(
     'idempotency_keys',
-    # Digest of project, user, method, path and the key of the client, which may have any length.
+    # Digest of project, user, method, path and key. The key of a client may have any length.
     sa.Column('scope', sa.String(64), primary_key=True),
     sa.Column('body_digest', sa.String(64), nullable=False),
     uuid_column('resource_id', nullable=False, index=True),

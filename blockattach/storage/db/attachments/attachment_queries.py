@@ -22,7 +22,7 @@ _rows = models.attachments
 _grants = models.grants
 _volumes = models.volumes
 _LIVE_VOLUMES = models.live(_volumes)
-# The databases limit the number of values in a statement.
+# The databases limit the number of bound values in a statement.
 _SLICE = 1000
 _TRANSITIONAL = tuple(state.value for state in attachment_lifecycle.TRANSITIONAL)
 
@@ -33,7 +33,7 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'attach_time': _rows.c.attached_at, 'detach_time': _rows.c.detached_at,
     'attach_status': _rows.c.rank, 'attach_mode': _rows.c.mode,
 }
-"""Columns of the sort keys of an attachment list, by their names in the Block Storage API."""
+"""Columns by which attachment lists can be sorted and filtered, by their names in the API."""
 
 _OF_VOLUME = statements.Statement(lambda dialect: pairs.with_grant(sa.select(*pairs.STORED)).where(
     pairs.LIVE, _rows.c.volume_id == statements.value('volume_id'),
@@ -46,8 +46,8 @@ are_others_connected = pairs.are_others_connected
 class Filters:
     """Filters of an attachment list. None matches any value.
 
-    :ivar states: states of the lifecycle, not statuses of the API
-    :ivar like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    :ivar states: allowed states of the attachment lifecycle, not statuses of the API
+    :ivar like: text that each column must contain, by the keys of `SORT_COLUMNS`
     """
 
     project_id: str | None = None
@@ -60,17 +60,17 @@ class Filters:
 
 
 def get(database: storage_db.Database, attachment_id: str) -> records.Attachment:
-    """Return a live attachment, with the facts of its volume that determine state changes.
+    """Return a live attachment with the facts of its volume and the credential of its connection.
 
-    :raises AttachmentNotFound: there is no such live attachment
+    :raises AttachmentNotFound: no live attachment has this id
     """
     return pairs.read(database, attachment_id)
 
 
 def get_even_deleted(database: storage_db.Database, attachment_id: str) -> records.Attachment:
-    """Return an attachment, live or deleted, with the credential of its connection.
+    """Return a live or deleted attachment with the credential of its connection.
 
-    :raises AttachmentNotFound: there is no row with this id
+    :raises AttachmentNotFound: no row has this id
     """
     with database.reader() as connection:
         row = connection.execute(pairs.with_grant(sa.select(_rows)).where(
@@ -82,10 +82,12 @@ def get_even_deleted(database: storage_db.Database, attachment_id: str) -> recor
 
 def list_page(database: storage_db.Database, filters: Filters, page: paging.Page,
               sealed: bool = False) -> list[records.Attachment]:
-    """Return a page of live attachments with one query, or two if the page has a marker.
+    """Return a page of live attachments, without legacy reservations.
+
+    The function executes one query, or two if the page has a marker.
 
     :param sealed: True to include the credentials of the connections
-    :raises AttachmentNotFound: the marker is not the id of a listed attachment
+    :raises AttachmentNotFound: the marker is not the id of a live attachment of the project
     """
     with database.reader() as connection:
         query = pairs.with_grant(sa.select(_rows)) if sealed else _rows.select()
@@ -97,7 +99,9 @@ def list_page(database: storage_db.Database, filters: Filters, page: paging.Page
 
 def of_volume(database: storage_db.Database, volume_id: str,
               with_legacy: bool = False) -> list[records.Attachment]:
-    """Return the live attachments of a volume, oldest first, with the credentials of connections.
+    """Return the live attachments of a volume with the credentials of their connections.
+
+    The oldest attachment comes first.
 
     :param with_legacy: True to include legacy reservations
     """
@@ -107,7 +111,7 @@ def of_volume(database: storage_db.Database, volume_id: str,
 
 
 def counts(database: storage_db.Database, volume_ids: Iterable[str]) -> dict[str, int]:
-    """Return the number of live attachments by volume, with one query.
+    """Return the number of live attachments of each volume, by volume id.
 
     Legacy reservations are not counted. A volume without attachments is absent from the result.
     """
@@ -124,12 +128,10 @@ def counts(database: storage_db.Database, volume_ids: Iterable[str]) -> dict[str
 
 def shared_connections(database: storage_db.Database,
                        attachment_ids: Iterable[str]) -> dict[str, records.Pair]:
-    """Return the (volume, initiator) pair of each attachment that has a connector.
+    """Return the (volume, initiator) pair of each attachment, by attachment id.
 
-    The other attachments of a pair, which share its connection, are sorted by age, oldest first.
-    One query suffices for a page of a list.
-
-    :returns: pairs by attachment id
+    A pair contains the other live attachments that share its connection, the oldest one first. The
+    pair of an attachment without a connector contains no other attachments.
     """
     ids = sorted(set(attachment_ids))
     found: dict[str, records.Pair] = {}
@@ -156,9 +158,9 @@ def shared_connections(database: storage_db.Database,
 
 def of_pair(database: storage_db.Database, volume_id: str, initiator: str,
             except_for: str | None = None) -> records.Pair:
-    """Return a (volume, initiator) pair with its live attachments, oldest first.
+    """Return a (volume, initiator) pair with its live attachments, the oldest one first.
 
-    :param except_for: id of an attachment to leave out; None to include all
+    :param except_for: id of an attachment to leave out; None to include all attachments
     """
     query = sa.select(
         _rows.c.id, _rows.c.mode, _rows.c.legacy_reservation, _grants.c.adopted,
@@ -178,11 +180,13 @@ def interrupted(database: storage_db.Database, host: str, owner: str | None = No
                 shared: bool = False) -> list[records.Attachment]:
     """Return connecting and disconnecting attachments of a backend whose deadline has passed.
 
+    At the start of a process, attachments are also returned before their deadline.
+
     :param host: ``host@backend``
-    :param owner: at the start of a process, its process instance; attachments are then returned
-        before their deadline too. None while the process is running
-    :param shared: True if other processes serve the backend too. Before their deadline only
-        attachments are then returned whose lease an earlier instance of this process holds
+    :param owner: owner name of the process instance that is starting; None for a process that has
+        started already
+    :param shared: True if other processes serve the backend too. An attachment is then returned
+        before its deadline only if an earlier instance of this process holds a lease on its pair
     """
     query = _on(host).where(_LIVE_VOLUMES, _rows.c.state.in_(_TRANSITIONAL))
     if owner is None:
@@ -198,16 +202,18 @@ def interrupted(database: storage_db.Database, host: str, owner: str | None = No
 
 def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | None = None,
                        shared: bool = False) -> list[records.Attachment]:
-    """Return live attachments of deleted volumes of a backend whose deadline has passed.
+    """Return live attachments whose deadline has passed and whose volume is deleted.
 
-    :param host: ``host@backend``
-    :param owner: at the start of a process, its process instance; attachments without a deadline
-        are then returned as well
-    :param shared: ignored; present because `interrupted` is called in the same way
+    At the start of a process, attachments without a deadline are returned as well.
+
+    :param host: ``host@backend`` of the volumes
+    :param owner: owner name of the process instance that is starting; None for a process that has
+        started already
+    :param shared: ignored; present because `interrupted` is called with the same arguments
     """
     due: sa.ColumnElement[bool] = _rows.c.deadline < clock.now()
     if owner is not None:
-        # Only at the start, because no index finds attachments without a deadline.
+        # This is limited to the start, because no index finds attachments without a deadline.
         due = sa.or_(due, _rows.c.deadline.is_(None))
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(
@@ -215,9 +221,9 @@ def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | No
 
 
 def volumes_in_use(database: storage_db.Database, host: str) -> list[str]:
-    """Return the ids of the volumes of a backend that have live attachments with a connector.
+    """Return the ids of live volumes that have a live attachment with a connector.
 
-    :param host: ``host@backend``
+    :param host: ``host@backend`` of the volumes
     """
     query = sa.select(_volumes.c.id).where(
         _LIVE_VOLUMES, services.on_host(host),
@@ -228,11 +234,11 @@ def volumes_in_use(database: storage_db.Database, host: str) -> list[str]:
 
 
 def at_work(database: storage_db.Database, host: str) -> set[tuple[str, str]]:
-    """Return the (volume, initiator) pairs of a backend that are being connected or disconnected.
+    """Return the (volume, initiator) pairs of connecting and disconnecting attachments.
 
-    Pairs whose deadline has passed are left out.
+    Attachments whose deadline has passed are left out.
 
-    :param host: ``host@backend``
+    :param host: ``host@backend`` of the volumes
     """
     query = _on(host, _rows.c.volume_id, _rows.c.initiator, _rows.c.previous_initiator).where(
         _rows.c.state.in_(_TRANSITIONAL), _rows.c.deadline >= clock.now())
@@ -262,7 +268,7 @@ def _filtered(query: sa.Select, filters: Filters) -> sa.Select:
 
 
 def _listed(filters: Filters) -> sa.ColumnElement[bool]:
-    # A legacy reservation is no attachment in Cinder, which only sets the status of the volume.
+    # Cinder creates no attachment for os-reserve, and only sets the status of the volume.
     listed = sa.and_(pairs.LIVE, _rows.c.legacy_reservation == sa.false())
     if filters.project_id is None:
         return listed

@@ -1,6 +1,7 @@
-"""Computation of the columns of an attachment and of its volume for each event.
+"""Computation of the columns that an event of an attachment writes.
 
-The functions get values and return values, and access no database.
+These are columns of the attachment, of its volume and of the history. The functions do not access
+the database.
 """
 import dataclasses
 import datetime
@@ -29,20 +30,21 @@ _NOTHING_BEFORE = {'previous_connector': None, 'previous_initiator': None, 'prev
 
 
 Caller = context.RequestContext | None
-"""Caller of a request; None for the service itself."""
+"""Caller that the history names as the cause of an event; None for the service itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
     """Requested properties of a new attachment.
 
-    An attachment with a connector is created as connecting, with a lease.
+    An attachment with a connector is created as connecting, with an owner and a deadline.
 
     :ivar project_id: project that owned the volume when the request was authorized
-    :ivar legacy_reservation: True if created by os-reserve, for no consumer yet
-    :ivar attached: consumer reported by os-attach, whose attachment is complete at once
-    :ivar forbidden_by: argument of `blockattach.storage.domain.multiattach.admit`
-    :ivar expected: the precondition, if it was read before
+    :ivar legacy_reservation: True for a request of os-reserve, which names no consumer
+    :ivar attached: consumer that a request of os-attach names; None for other requests. The
+        attachment is created in the state attached
+    :ivar forbidden_by: see `blockattach.storage.domain.multiattach.admit`
+    :ivar expected: precondition, if the caller has read it already; None otherwise
     """
 
     volume_id: str
@@ -59,7 +61,7 @@ class Wish:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attached:
-    """Consumer as reported by os-attach."""
+    """Consumer that a request of os-attach names."""
 
     instance_uuid: str | None
     host: str | None
@@ -69,10 +71,11 @@ class Attached:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Arguments of a state change. The event determines which of them are needed.
+    """Arguments of an event of an attachment. The event determines which arguments are needed.
 
-    :ivar lease_seconds: time in which the volume service of the volume may work on the attachment,
-        in database time
+    :ivar lease_seconds: seconds until the deadline of the volume service for its work on the
+        attachment
+    :ivar error: reason of a failure, or of the rollback of an attachment
     """
 
     connector: Mapping[str, Any] | None = None
@@ -84,12 +87,13 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """Columns that an event writes.
+    """Columns that an event of an attachment writes.
 
     :ivar values: columns of the attachment
-    :ivar of_volume: columns of the volume, only those that differ
-    :ivar reads_others: True if the change depends on other attachments of the volume
-    :ivar event: columns of the event in the history
+    :ivar of_volume: columns of the volume whose values change
+    :ivar derived: statuses of the volume after the event
+    :ivar reads_others: True if the change depends on the rows of other attachments of the volume
+    :ivar event: columns of the new row in the history
     """
 
     values: dict[str, Any]
@@ -101,12 +105,15 @@ class Change:
 
 def insert_values(expected: pairs.Precondition, wish: Wish, lease_seconds: float,
                   now: datetime.datetime, new_id: str, caller: Caller = None) -> Change:
-    """Return the columns of a new attachment and of its volume.
+    """Return the columns of a new attachment and the changed columns of its volume.
 
-    :raises InvalidVolume: refused by `blockattach.storage.domain.multiattach.admit`, or the volume
-        is downloading an image and the request has a connector
-    :raises NotAuthorized: refused by `blockattach.storage.domain.multiattach.admit`
-    :raises ConnectorUnusable: the connector has no initiator
+    :param lease_seconds: see `Facts`; used only if the request has a connector
+    :raises InvalidVolume: `multiattach.admit` refuses the attachment, os-attach requests a mode
+        that the volume does not allow, or a host is to be connected while the volume is
+        downloading an image
+    :raises NotAuthorized: `multiattach.admit` forbids the attachment
+    :raises ConnectorUnusable: the connector has no valid initiator
+    :raises InvalidInput: the mode of the connector is neither rw nor ro
     """
     state = _initial_state(wish)
     volume, mode = expected.volume, wish.attached.mode if wish.attached else wish.mode
@@ -134,20 +141,24 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
                   now: datetime.datetime, caller: Caller = None) -> Change:
     """Return the columns that an event writes to an attachment and to its volume.
 
-    :param old: the attachment as read together with its volume
-    :raises InvalidTransition: the state does not allow the event
-    :raises InvalidVolume: the volume cannot be attached by os-attach in the requested mode
+    :param old: the attachment before the event, with the facts of its volume
+    :raises InvalidTransition: the state of the attachment does not allow the event
+    :raises InvalidVolume: the volume cannot be attached by os-attach in the requested mode, or a
+        host is to be connected while the volume is downloading an image
+    :raises ConnectorUnusable: the connector has no valid initiator
+    :raises InvalidInput: the mode of the connector is neither rw nor ro
     """
     volume = old.volume
     assert volume is not None
     target = attachment_lifecycle.next_state(old.state, event, old.previous_state)
-    # A host may be connected. Only the disconnect revokes its access at the target.
+    # An attachment with an initiator may have access at the target, which only a disconnect
+    # revokes.
     if event is _Event.RELEASE and old.initiator is not None:
         raise errors.InvalidTransition(state=old.state.value, event=event.value,
                                        allowed=_Event.DISCONNECT.value)
     values = _values(volume, old, event, target, facts, now)
-    # A detach that starts takes back one announced detach. There may be none, because a client can
-    # delete an attachment without os-begin_detaching.
+    # When a detach starts, the number of announced detaches is decremented. The number may be 0,
+    # because a client can delete an attachment without os-begin_detaching.
     leaves = old.state is _State.ATTACHED and target in (_State.DISCONNECTING, _State.GONE)
     return _change(
         volume, values, attachment_lifecycle.rank_of(old.state, old.legacy_reservation),
@@ -161,8 +172,10 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
 
 def connected(row: records.Attachment, connection: Mapping[str, Any],
               at: datetime.datetime) -> records.Attachment:
-    """Return a connecting attachment as it is after the volume service has connected its host.
+    """Return the record of an attachment after its host was connected.
 
+    :param row: the attachment in the state connecting
+    :param connection: connection that the volume service has stored
     :param at: time at which the volume service stored the connection
     """
     return rows.attachment_with(row, _moved(row, _State.CONNECTED, None, at) | _connected_values(
@@ -176,7 +189,7 @@ def imported_values(attachment_id: str, volume_id: str, project_id: str,
                     created_at: datetime.datetime) -> dict[str, Any]:
     """Return the columns of an attachment that is imported from another service.
 
-    The columns of its volume are not included, because they follow from all its attachments.
+    Columns of the volume are not included, because they depend on all attachments of the volume.
     """
     location = {'host': host, 'mountpoint': mountpoint} if taken.connector is None \
         else _location_values(taken.connector)
@@ -194,15 +207,17 @@ def imported_values(attachment_id: str, volume_id: str, project_id: str,
 def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | None,
             announced: int, now: datetime.datetime, metadata: Mapping[str, Any],
             reads_others: bool, event: dict[str, Any]) -> Change:
-    """Return the change of an attachment, completed by the columns that its volume gets.
+    """Return the change for the given columns of an attachment, with the columns of its volume.
 
-    :param before: former rank of the attachment; None for a new attachment
-    :param announced: number of announced detaches of the volume from now on
+    :param values: columns of the attachment
+    :param before: rank of the attachment before the change; None for a new attachment
+    :param announced: number of announced detaches of the volume after the change
     :param metadata: further columns of the volume
-    :param reads_others: True if ``values`` depend on other attachments
+    :param reads_others: True if ``values`` depend on the rows of other attachments
     """
-    # The other attachments matter only if this one was the lowest and its rank rises. Otherwise
-    # the summary in the volume suffices, and changes that leave the summary alone do not conflict.
+    # The ranks of the other attachments matter only if this attachment had the lowest rank and its
+    # rank rises. Otherwise the lowest rank in the volume is enough, and changes that do not alter
+    # the lowest rank do not conflict.
     lowest_before, after = volume.lowest_rank, values['rank']
     not_the_lowest = (lowest_before is not None and before is not None
                       and before > lowest_before)
@@ -210,7 +225,8 @@ def _change(volume: records.VolumeFacts, values: dict[str, Any], before: int | N
     others = lowest_before if not_the_lowest or lowers else volume.others_lowest
     lowest = min(filter(None, (others, after)), default=None)
     if lowest is None:
-        # An announced detach whose attachment ended otherwise must not count for a later one.
+        # If an attachment has ended without its announced detach, the announcement must not apply
+        # to an attachment that is created later.
         announced = 0
     derived = volume_lifecycle.derive_status(volume.own_status, lowest, announced > 0)
     follows = {'lowest_rank': lowest, 'detach_announced': announced, **derived._asdict()}
@@ -249,17 +265,18 @@ def _metadata_of_move(volume: records.VolumeFacts, old: records.Attachment, even
                       facts: Facts) -> dict[str, Any]:
     if event is _Event.ATTACH:
         return _metadata_of_attach(volume, facts.attached)
-    # As in Cinder, the mode of os-attach is removed with the next attachment that ends. Neither a
-    # legacy reservation nor a new attachment whose connect was refused counts as one.
+    # As in Cinder, the mode of os-attach is removed when the next attachment ends. The end of a
+    # legacy reservation, or of a new attachment whose connect was refused, does not count.
     ends = event in (_Event.DISCONNECTED, _Event.RELEASE) and not old.legacy_reservation
     return {'attached_mode': None} if ends and volume.attached_mode is not None else {}
 
 
 def _moved(old: records.Attachment, target: _State, lease: Mapping[str, Any] | None,
            now: datetime.datetime) -> dict[str, Any]:
-    """Return the columns that every state change writes.
+    """Return the columns of an attachment that every state change writes.
 
-    :param lease: owner and deadline; None to clear both
+    :param target: state after the change
+    :param lease: columns of the owner and the deadline; None to set both to NULL
     """
     return {
         'state': target.value, 'generation': old.generation + 1,
@@ -283,8 +300,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
     if event is _Event.CONNECT:
         assert facts.connector is not None
         values |= _connector_values(volume, facts.connector, old.mode)
-        # A connect that is repeated keeps the connector from before the first one, to which a
-        # refusal returns.
+        # A refusal restores the connector from before the first connect. So a repeated connect
+        # does not replace that connector.
         if old.state is not _State.CONNECTING:
             values |= {'previous_connector': rows.to_json(old.connector or _legacy_location(old)),
                        'previous_initiator': old.initiator, 'previous_mode': old.mode}
@@ -300,8 +317,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
     elif event is _Event.FAILED:
         values['last_error'] = facts.error
     elif event is _Event.DISCONNECT and facts.error is not None:
-        # The attachment is being rolled back. Since no client knows it, a refusal must not make it
-        # attached again.
+        # The attachment is being rolled back. No client knows the attachment. So a refusal of the
+        # disconnect must not make the attachment attached again.
         values |= {'last_error': facts.error, 'previous_state': _State.ERROR_DETACHING.value}
     if target is _State.GONE:
         values |= {'slot': None, 'deleted': True, 'deleted_at': now, 'detached_at': now}
@@ -309,7 +326,8 @@ def _values(volume: records.VolumeFacts, old: records.Attachment, event: _Event,
 
 
 def _restored(old: records.Attachment) -> dict[str, Any]:
-    # An attachment of os-attach had no connector. `_legacy_location` stored its location instead.
+    # An attachment of os-attach has no connector. Its location was stored in place of the
+    # connector, see `_legacy_location`.
     before = old.previous_connector
     return {
         'connector': rows.to_json(before) if old.previous_initiator else None,
@@ -319,9 +337,9 @@ def _restored(old: records.Attachment) -> dict[str, Any]:
 
 def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datetime.datetime,
                      old: records.Attachment | None = None) -> dict[str, Any]:
-    """Return the columns that os-attach sets on a new attachment or a legacy reservation.
+    """Return the columns of an attachment that os-attach sets.
 
-    :param old: the attachment that os-attach completes; None for a new attachment
+    :param old: existing attachment that os-attach completes; None for a new attachment
     :raises InvalidVolume: the volume cannot be attached in the requested mode
     """
     narrow = old is not None and volume.single_writer and old.mode is connections.AccessMode.RO
@@ -344,14 +362,15 @@ def _attached_values(volume: records.VolumeFacts, attached: Attached, now: datet
 
 def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
                       stored: connections.AccessMode | None) -> dict[str, Any]:
-    """Return the columns that depend on a connector.
+    """Return the columns of an attachment that depend on its connector.
 
-    The access mode is ro for a read-only volume. For any other volume the stored mode takes
-    precedence over the mode of the connector, and the default is rw.
+    The access mode is ro for a read-only volume. For any other volume, it is ``stored``, or else
+    the mode of the connector, or else rw.
 
-    :param stored: access mode of the attachment; None if not decided yet
+    :param stored: access mode of the attachment; None if the connector may set the mode
+    :raises ConnectorUnusable: the connector has no valid initiator
     :raises InvalidInput: the mode of the connector is neither rw nor ro
-    :raises InvalidVolume: the volume is downloading an image, whose data no host may read yet
+    :raises InvalidVolume: the volume is downloading an image, so that no host may read its data
     """
     if volume.own_status == volume_lifecycle.OwnStatus.DOWNLOADING:
         raise errors.InvalidVolume(
@@ -367,7 +386,10 @@ def _connector_values(volume: records.VolumeFacts, connector: Mapping[str, Any],
 
 
 def _legacy_location(row: records.Attachment) -> dict[str, Any] | None:
-    """Return the location that os-attach stored without a connector, or None if there is none."""
+    """Return host and mountpoint of an attachment that os-attach has created without a connector.
+
+    :returns: the location; None if the attachment has no mountpoint
+    """
     if row.mountpoint is None:
         return None
     return {'host': row.host, 'mountpoint': row.mountpoint}
@@ -376,8 +398,8 @@ def _legacy_location(row: records.Attachment) -> dict[str, Any] | None:
 def _location_values(connector: Mapping[str, Any] | None) -> dict[str, Any]:
     if connector is None:
         return {'host': None, 'mountpoint': None}
-    # A host may send any JSON value. The columns hold text of limited length, and PostgreSQL
-    # refuses the character NUL in a text.
+    # A connector may contain any JSON value. The columns hold text of limited length, and
+    # PostgreSQL refuses the character NUL in a text.
     host, mountpoint = (
         value.replace('\0', '')[:rows.TEXT_LENGTH] if isinstance(value, str) else None
         for value in (connector.get('host'), connector.get('mountpoint')))

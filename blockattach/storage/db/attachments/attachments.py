@@ -1,12 +1,13 @@
 """Creation and state changes of attachments.
 
-`reserve` creates an attachment, and `move` is the only writer of its state afterwards. Both read
-their precondition in one statement and decide by it. They then write the row, and the changes that
-follow for the volume, provided that the precondition still holds. Otherwise nothing is written.
+`reserve` creates an attachment, and `move` is the only function that changes its state afterwards.
+Each function reads its precondition with one statement, and decides by that precondition. It then
+writes the attachment and the derived columns of the volume, on condition that the precondition
+still holds. Otherwise nothing is written.
 
 Therefore no decision needs the lock of the volume. Changes to the attachments of one volume wait
-for each other only from that write to the end of their transactions. After a conflict the function
-reads and decides again, in the end under the lock of the volume.
+for each other only from the write to the end of the transaction. After a conflict, the function
+reads and decides again. After several conflicts, it locks the volume before it reads.
 
 Lock order: volume, project, attachments.
 """
@@ -57,9 +58,9 @@ _Done = TypeVar('_Done')
 _TRIES = 2
 _NO_FACTS = attachment_values.Facts()
 
-# Columns of an attachment and of its volume that must be as read. The generation of the volume
-# covers its own status, its deletion and its type. The project and the bootable flag of the volume
-# are included because the policy check depends on them.
+# Columns of an attachment and of its volume that must not have changed since they were read. Any
+# change of the own status, the deletion or the type of the volume increments its generation. The
+# project and the bootable flag are included because the policy check depends on them.
 _SAME_ROW = ('id', 'generation')
 _SAME = ('id', 'project_id', 'generation', 'bootable', 'detach_announced')
 _SAME_OR_NULL = ('lowest_rank', 'readonly')
@@ -83,13 +84,15 @@ class Moved:
 
 
 class _Writing(NamedTuple):
-    """Writes of a state change.
+    """Writes of a state change of an attachment.
 
-    :ivar of_volume: True if the volume is changed as well
-    :ivar also: steps executed after the change of the attachment
-    :ivar made: new grant inserted by one of these steps; its key must be checked before the commit
-    :ivar initiator: initiator that needs a grant and may have one already
-    :ivar unneeded: initiators whose grants are removed unless other attachments need them
+    :ivar of_volume: True if the volume is updated together with the attachment
+    :ivar also: steps that are executed after the update of the attachment
+    :ivar made: columns of the grant that a step in ``also`` inserts; None if no step inserts a
+        grant. The sealing key of the grant must be checked before the commit
+    :ivar initiator: initiator that needs a grant, and may have a grant already; None if a step in
+        ``also`` inserts the grant, or no further grant is needed
+    :ivar unneeded: initiators whose grants are deleted unless other attachments need them
     """
 
     of_volume: bool
@@ -100,30 +103,30 @@ class _Writing(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """True if the writes are only steps, so that they can be sent as one statement."""
+        """True if the writes consist of steps only, so that they can be sent as one statement."""
         return self.initiator is None and not self.unneeded
 
 
 class _Conflict(Exception):
-    """Precondition that no longer holds. Nothing was written."""
+    """Write whose precondition no longer holds. Nothing was written."""
 
 
 @storage_db.retried
 def reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
             within: Callable[[sa.Connection, str], None] | None = None,
             caller: Caller = None) -> records.Attachment:
-    """Create an attachment that reserves the volume.
+    """Create an attachment, which reserves its volume.
 
-    :param lease_seconds: time for connecting the initiator, if the attachment has a connector
-    :param within: called in the same transaction with the id of the new attachment; if ``within``
-        raises, nothing is written
-    :raises VolumeNotFound: the volume is deleted, or belongs to another project than
-        `Wish.project_id`
-    :raises InvalidVolume: refused by `blockattach.storage.domain.multiattach.admit`; nothing was
-        changed
-    :raises NotAuthorized: refused by `blockattach.storage.domain.multiattach.admit`; nothing was
-        changed
-    :raises ConnectorUnusable: the connector has no initiator
+    If this function raises an error, nothing is written.
+
+    :param wish: requested properties of the attachment
+    :param lease_seconds: seconds until the deadline for connecting the host, if the attachment
+        has a connector
+    :param within: called in the same transaction with the id of the new attachment
+    :raises VolumeNotFound: the volume is deleted, or does not belong to the project
+        ``wish.project_id``
+    :raises InvalidVolume, NotAuthorized, ConnectorUnusable, InvalidInput: see
+        `attachment_values.insert_values`
     :raises QuotaExceeded: the project has reached its quota of attachments
     """
     made = _retry(wish.expected, functools.partial(
@@ -141,12 +144,17 @@ def move(database: storage_db.Database, volume_id: str, attachment_id: str, even
          caller: Caller = None) -> Moved:
     """Apply an event to an attachment.
 
-    :param generation: generation that the caller has read; None for any
-    :param within: called in the same transaction; if ``within`` raises, nothing is written
-    :param expected: the attachment as read just before, with its volume
-    :raises AttachmentNotFound: the attachment is deleted, or never existed
-    :raises StaleGeneration: the attachment has changed since it was read; nothing was changed
-    :raises InvalidTransition: the state does not allow the event; nothing was changed
+    If this function raises an error, nothing is written.
+
+    :param facts: arguments of the event
+    :param generation: generation that the attachment must have; None for any generation
+    :param within: called in the same transaction
+    :param expected: the attachment and the facts of its volume, if the caller has just read them;
+        None to read the attachment now
+    :raises AttachmentNotFound: the volume has no live attachment with this id
+    :raises StaleGeneration: the attachment has another generation than ``generation``
+    :raises InvalidTransition: the state of the attachment does not allow the event
+    :raises InvalidVolume, ConnectorUnusable, InvalidInput: see `attachment_values.update_values`
     """
     if expected is not None and expected.volume is None:
         expected = None
@@ -160,8 +168,8 @@ def move(database: storage_db.Database, volume_id: str, attachment_id: str, even
 
 def _retry(expected: _Expected | None,
            act: Callable[[_Expected | None, bool], _Done]) -> _Done:
-    # The first call gets the precondition that was read before. The second call reads again. All
-    # later calls lock the volume before they read.
+    # The first call gets the precondition that the caller has read. The second call reads the
+    # precondition again. All later calls lock the volume before they read.
     for tried in itertools.count():
         lock = tried >= _TRIES
         try:
@@ -169,8 +177,8 @@ def _retry(expected: _Expected | None,
         except _Conflict:
             expected = None
         except db_exception.DBDuplicateEntry:
-            # Another transaction has taken the slot, or the alias of the grant, which none can
-            # under the lock.
+            # Another transaction has inserted the same slot or alias of a grant. This cannot
+            # happen while this transaction holds the lock of the volume.
             if lock:
                 raise
             expected = None
@@ -199,8 +207,8 @@ def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
         except errors.BlockattachError as exc:
             _check_again(exc, expected)
             raise
-        # Before the transaction, unless the volume is locked, because the limits may come from
-        # Keystone.
+        # The limits may come from Keystone. So they are read before the transaction begins, unless
+        # the volume is locked.
         limits = quotas.attachment_limits(database, read.volume.project_id, read.own_limit,
                                           read.class_limit)
         if not lock:
@@ -214,9 +222,10 @@ def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
 
 def _insert(connection: sa.Connection, database: storage_db.Database, read: pairs.Precondition,
             change: attachment_values.Change, lock: bool) -> records.SealedCredential | None:
-    """Insert a new attachment, after updating its volume, with the grant of its initiator.
+    """Update a volume, and insert a new attachment and, if it is missing, the attachment's grant.
 
-    :param lock: True if the volume is locked
+    :param read: precondition of the attachment
+    :param lock: True if the transaction holds the lock of the volume
     :returns: credential of the grant; None if the attachment has no connector
     :raises _Conflict: the precondition no longer holds
     """
@@ -226,11 +235,11 @@ def _insert(connection: sa.Connection, database: storage_db.Database, read: pair
         if lock:
             sealed, taken = grants.look(connection, read.volume.id, initiator)
         elif initiator == read.initiator:
-            # Aliases other than '' are not part of the precondition. The unique constraint
-            # refuses one that is taken, and `_retry` decides again.
+            # Aliases other than '' are not part of the precondition. The unique constraint refuses
+            # an alias of another grant, and `_retry` then repeats the decision.
             sealed, taken = read.credential, {''} if read.granted else set()
         else:
-            # The precondition was read for another initiator and tells nothing about this grant.
+            # The precondition contains the grant of another initiator.
             raise _Conflict
         if sealed is None:
             made = grants.new(database, read.volume.id, initiator, taken)
@@ -271,8 +280,8 @@ def _move(database: storage_db.Database, volume_id: str, attachment_id: str, eve
         values |= change.values
         new = rows.attachment_with(old, change.values)
         writing = _plan(database, event, old, new, change)
-        # Sent by itself only if nothing is read between the writes and the commit. A new grant
-        # is such a case: its sealing key is checked after the insertion.
+        # One round trip is possible only if nothing is executed between the writes and the commit.
+        # The sealing key of a new grant has to be checked there.
         if writing.is_one and database.takes_as_one and not lock and within is None:
             if not database.change(happened, _first(writing, old, change), *writing.also):
                 raise _Conflict
@@ -295,14 +304,14 @@ def _plan(database: storage_db.Database, event: _Event, old: records.Attachment,
         made = grants.new(database, old.volume_id, initiator, set())
         also.append(statements.inserting(models.grants, made))
     if len(unneeded) == 1 and change.reads_others:
-        # The write fails if another attachment that needs the grant was added since the read.
+        # The write fails if another attachment that needs the grant was added in the meantime.
         assert old.volume is not None
         dropped = unneeded.pop()
         also.append(grants.dropping_sole(old.volume_id, dropped)
                     if old.volume.others_lowest is None
                     else grants.dropping(old.volume_id, dropped, old.id))
-    # Decisions on other attachments do not depend on this event. Without a change of the volume,
-    # several hosts of one volume can be connected at the same time without a conflict.
+    # Decisions about other attachments do not depend on this event. Because the volume is not
+    # updated, several hosts can be connected to one volume at the same time without a conflict.
     alone = event is _Event.CONNECTED and not (change.of_volume or unneeded or also)
     return _Writing(not alone, also + _recording(database, change), made, initiator, unneeded)
 
@@ -315,8 +324,8 @@ def _write(connection: sa.Connection, database: storage_db.Database, old: record
     :returns: the new attachment, with the credential of its connection
     :raises _Conflict: the precondition no longer holds
     """
-    # SQLite cannot change two tables in one statement. Its writers exclude each other, so two
-    # statements conflict no more than one.
+    # SQLite cannot change two tables in one statement. Its writers exclude each other, so no
+    # other transaction can write between the two statements.
     if writing.of_volume and connection.dialect.name == 'sqlite':
         assert old.volume is not None
         done = (statements.together(connection, _counting(old.volume, change)) > 0
@@ -343,16 +352,21 @@ def _recording(database: storage_db.Database, change: attachment_values.Change,
 
 
 def _check_again(refusal: errors.BlockattachError, expected: object) -> None:
-    """Raise _Conflict for a refusal that is based on an early read, to decide on a new read."""
+    """Raise _Conflict if a refusal is based on a precondition that the caller had read earlier.
+
+    The decision is then repeated with a new precondition.
+
+    :param expected: the earlier precondition; None if the precondition was read just now
+    """
     if expected is not None:
         raise _Conflict from refusal
 
 
 def _is_bare(row: records.Attachment) -> bool:
-    """Return True if the volume had no grant when the attachment was read.
+    """Return True if no attachment of the volume needed a grant when the attachment was read.
 
-    No attachment of the volume needed a grant at that moment. If a grant was inserted since, the
-    database refuses a second grant with the same alias.
+    If another transaction has inserted a grant in the meantime, the database refuses a second
+    grant with the same alias.
     """
     assert row.volume is not None
     return row.volume.others_lowest is None and not _needed_by(row)
@@ -366,7 +380,7 @@ def _needed_by(row: records.Attachment) -> set[str]:
 
 
 def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any]) -> bool:
-    # Wait for the transaction of the lost connection, which may still hold the lock of the volume.
+    # The transaction of the lost connection may still hold the lock of the volume. Wait for it.
     connection.execute(sa.select(_volumes.c.id).where(
         _volumes.c.id == volume_id).with_for_update())
     return rows.holds(connection.execute(_rows.select().where(
@@ -374,8 +388,8 @@ def _holds(connection: sa.Connection, volume_id: str, values: Mapping[str, Any])
 
 
 def _counting(expected: records.VolumeFacts, change: attachment_values.Change) -> statements.Step:
-    # First statement of the transaction, so that it locks the volume before any attachment. It
-    # changes nothing if there is a conflict.
+    # This step is the first of the transaction, so that the volume is locked before any
+    # attachment. It changes nothing if there is a conflict.
     return statements.Step(
         _volume_update(change.reads_others, statements.shape(change.of_volume)),
         statements.values_of(change.of_volume, _VOLUME) | _expected(expected))
@@ -387,9 +401,9 @@ def _changing(old: records.Attachment, change: attachment_values.Change) -> stat
 
 def _first(writing: _Writing, old: records.Attachment,
            change: attachment_values.Change) -> statements.Step:
-    """Return the step that updates the attachment, and its volume if the volume changes.
+    """Return the step that updates the attachment, and its volume if ``writing`` requires that.
 
-    The step changes nothing if either of them has changed since the read.
+    The step changes nothing if the attachment or the volume has changed since it was read.
     """
     # Callers test the number of changed rows only for zero, because MariaDB counts the rows of
     # both tables.
@@ -415,11 +429,13 @@ def _counted(reads_others: bool, shape: statements.Shape, *which: sa.ColumnEleme
              also: Mapping[Any, Any] | None = None) -> sa.Update:
     """Return the update of a volume that belongs to a change of an attachment.
 
-    :param reads_others: True if the change depends on other attachments of the volume, not only
-        on the summary of them in the volume
+    :param reads_others: True if the change depends on the rows of other attachments of the volume,
+        and not only on the lowest rank in the row of the volume
+    :param which: additional conditions
+    :param also: values of additional columns
     """
-    # The only indexed column is the primary key. With another one MariaDB may use, and lock, the
-    # other index first.
+    # The condition has no indexed column except the primary key. Otherwise MariaDB might use, and
+    # lock, another index first.
     same = _SAME + reads_others * _MOVES
     return _volumes.update().where(
         *(_volumes.c[name] == statements.column_value(_volumes.c[name], _EXPECTED)

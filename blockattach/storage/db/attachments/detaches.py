@@ -1,7 +1,8 @@
-"""Announced detaches: os-begin_detaching and os-roll_detaching, which change no attachment.
+"""Announced detaches of a volume (os-begin_detaching, os-roll_detaching).
 
-When the detach of an attachment starts, it takes back one announced detach, see
-`blockattach.storage.db.attachments.attachments.move`.
+The volume stores the number of detaches that were announced and have not started yet. No
+attachment is changed. When a detach starts, `blockattach.storage.db.attachments.attachments.move`
+decrements the number.
 """
 import sqlalchemy as sa
 
@@ -18,7 +19,7 @@ _volumes = models.volumes
 
 
 def announced(database: storage_db.Database, volume_id: str) -> int:
-    """Return the number of announced detaches of a volume that have not started.
+    """Return the number of announced detaches of a volume that have not started yet.
 
     The number is 0 if there is no such live volume.
     """
@@ -29,10 +30,10 @@ def announced(database: storage_db.Database, volume_id: str) -> int:
 
 @storage_db.retried
 def announce(database: storage_db.Database, volume: records.Judged) -> None:
-    """Announce that one more attachment of a volume will be detached.
+    """Announce the detach of one more attachment of a volume (os-begin_detaching).
 
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
-    :raises InvalidVolume: the volume has no more attachments in use than announced detaches
+    :raises InvalidVolume: a detach is already announced for each attached attachment
     """
     with database.writer(lambda again: _announced(
             again, volume.id, row.detach_announced + 1)) as connection:
@@ -48,7 +49,7 @@ def announce(database: storage_db.Database, volume: records.Judged) -> None:
 
 @storage_db.retried
 def cancel(database: storage_db.Database, volume: records.Judged) -> None:
-    """Take back one announced detach. Without an announced detach, nothing changes.
+    """Withdraw one announced detach of a volume, if there is any (os-roll_detaching).
 
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
@@ -60,11 +61,11 @@ def cancel(database: storage_db.Database, volume: records.Judged) -> None:
 
 
 def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]:
-    """Take back all announced detaches of volumes whose last announcement is too old.
+    """Withdraw all announced detaches of volumes whose last announcement is too old.
 
     :param host: ``host@backend`` of the volumes
-    :param seconds: minimum age of the last announcement, in database time
-    :returns: ids of the volumes
+    :param seconds: age of the last announcement, in database time, at which it is too old
+    :returns: ids of the volumes whose announced detaches were withdrawn
     """
     with database.reader() as connection:
         found = list(connection.execute(sa.select(_volumes.c.id).where(

@@ -1,8 +1,9 @@
 """Grants: the credential of each (volume, initiator) pair, and the desired state of the target.
 
-A grant exists as long as a live attachment has its pair. It is inserted in the transaction that
-stores the first intent that needs it, and deleted in the transaction that ends the last one. The
-password is stored encrypted. It is decrypted only for the target and for callers who may attach.
+A grant exists as long as a live attachment of the volume needs it. The grant is inserted in the
+transaction that stores the connector of the first such attachment, and deleted in the transaction
+that ends the last one. The password is stored encrypted. It is decrypted only for the target and
+for callers that may attach the volume.
 """
 import dataclasses
 import hashlib
@@ -40,15 +41,16 @@ _DROP_SOLE = statements.Statement(
     lambda dialect: _grant_of_pair(), after=lambda source: _grant_of_pair().where(
         sa.exists().select_from(source)))
 _GRANTED = tuple(state.value for state in attachment_lifecycle.GRANTED)
-# The databases limit the number of values in a statement.
+# The databases limit the number of bound values in a statement.
 _SLICE = 500
 
 
 class Known(NamedTuple):
-    """Grant of a pair as read.
+    """Grant of a (volume, initiator) pair as read from the database.
 
-    :ivar credential: None if the pair has no grant
-    :ivar taken: aliases that a grant of the pair could have, but other grants of the volume have
+    :ivar credential: credential of the grant; None if the pair has no grant
+    :ivar taken: aliases that a new grant of the pair cannot get, because grants of the volume have
+        them
     """
 
     credential: records.SealedCredential | None
@@ -57,15 +59,15 @@ class Known(NamedTuple):
 
 def ensure(connection: sa.Connection, database: storage_db.Database, volume_id: str,
            initiator: str, grant: Known | None = None) -> records.SealedCredential:
-    """Insert the grant of a pair if there is none, and return its credential.
+    """Return the credential of a (volume, initiator) pair, after inserting its grant if missing.
 
-    The caller has updated the volume in the same transaction. A grant has no alias only if it is
-    the sole grant of its volume. The target may still have a grant without an alias that belongs
-    to a live attachment whose connector was replaced.
+    The caller must have updated the volume in the same transaction. A new grant gets the empty
+    alias only if the volume has no other grant. The target may still use the empty alias for the
+    replaced connector of a live attachment, whose present grant has another alias.
 
-    :param grant: the grant as read before; None to read it now. The database refuses an alias that
-        was taken in the meantime
-    :raises RetryRequest: the sealing key was replaced in the meantime
+    :param grant: the grant as read before; None to read the grant now. The database refuses the
+        insertion if another grant has got the same alias since
+    :raises RetryRequest: the sealing key was replaced during the transaction
     """
     there, taken = grant or look(connection, volume_id, initiator)
     if there is not None:
@@ -80,9 +82,9 @@ def new(database: storage_db.Database, volume_id: str, initiator: str,
         taken: set[str]) -> dict[str, Any]:
     """Return the columns of a new grant with a new credential.
 
-    After the insertion, the caller checks the sealing key by `check_sealed_by`.
+    After the insertion, the caller must check the sealing key by `check_sealed_by`.
 
-    :param taken: see `Known`
+    :param taken: aliases that the grant cannot get, see `Known`
     """
     credential = connections.new_credential()
     sealed = database.sealer.sealed(credential.password)
@@ -95,11 +97,11 @@ def new(database: storage_db.Database, volume_id: str, initiator: str,
 
 def adopted(database: storage_db.Database, volume_id: str,
             credentials: Mapping[str, connections.Credential]) -> list[dict[str, Any]]:
-    """Return the columns of the grants that a volume was taken over with.
+    """Return the columns of new grants with the credentials that an imported volume already has.
 
-    The caller checks the sealing keys as after `new`.
+    After the insertion, the caller must check the sealing keys by `check_sealed_by`.
 
-    :param credentials: existing credentials, by initiator
+    :param credentials: credentials of the volume in the other service, by initiator
     """
     adopted_rows: list[dict[str, Any]] = []
     for initiator, credential in credentials.items():
@@ -117,13 +119,13 @@ def credential_of(row: Mapping[str, Any]) -> records.SealedCredential:
 
 
 def check_sealed_by(database: storage_db.Database, key_id: str) -> None:
-    """Check that the key of a grant is still the sealing key.
+    """Check that the key by which a grant was sealed is still the sealing key.
 
-    Called after the grant is written and before the commit. `key_rotation.finish` waits for the
-    commit of the grant. So either it counts the grant before a key is removed, or the check fails
-    and the grant is written again.
+    Called after the grant is written and before the commit. `key_rotation.finish` waits for this
+    commit before it counts the grants of a key and removes the key. If the key was replaced
+    earlier, this check fails, and the repeated transaction uses the new key.
 
-    :raises RetryRequest: the sealing key was replaced in the meantime
+    :raises RetryRequest: the sealing key was replaced during the transaction
     """
     if database.sealer.ring()[0].id != key_id:
         raise db_exception.RetryRequest(errors.ConfigurationError(
@@ -131,7 +133,7 @@ def check_sealed_by(database: storage_db.Database, key_id: str) -> None:
 
 
 def look(connection: sa.Connection, volume_id: str, initiator: str) -> Known:
-    """Read the grant of a pair, and the aliases of the other grants, of a locked volume."""
+    """Return the grant of an initiator on a locked volume, and the aliases used on the volume."""
     any_grant, namesake = _grants.alias('any_grant'), _grants.alias('namesake')
     found = connection.execute(
         sa.select(_grants.c.username, _grants.c.sealed_password, namesake.c.alias.label('taken'),
@@ -159,9 +161,9 @@ def _grant_of_pair() -> sa.Delete:
 
 
 def _unneeded() -> sa.Delete:
-    # Two lookups, each in its own index, so that the cost does not depend on the number of
-    # attachments of the volume. PostgreSQL executes this step together with the update of an
-    # attachment, which the step does not see yet. Hence that attachment is left out by its id.
+    # Each of the two lookups uses an index of its own, so that the cost does not depend on the
+    # number of attachments of the volume. On PostgreSQL, this statement does not see the update of
+    # the attachment in the same round trip. Therefore the attachment is left out by its id.
     return _grant_of_pair().where(
         *(~sa.exists().where(_rows.c.volume_id == _VOLUME_ID, models.live(_rows),
                              _rows.c.id != statements.value('but_for'),
@@ -179,27 +181,31 @@ def dropping(volume_id: str, initiator: str, but_for: str = '') -> statements.St
 
 
 def dropping_sole(volume_id: str, initiator: str) -> statements.Step:
-    """Return the step that deletes the grant of the only live attachment of a volume.
+    """Return the step that deletes a grant without looking for attachments that need it.
 
-    The attachment does not need the grant any more.
+    Used if the volume has no live attachment besides the one that does not need the grant any
+    more.
     """
     return statements.Step(_DROP_SOLE, {'volume_id': volume_id, 'initiator': initiator})
 
 
 def opened(database: storage_db.Database,
            sealed: records.SealedCredential) -> connections.Credential:
-    """Return a stored credential with the password decrypted."""
+    """Return a stored credential with its password decrypted."""
     return connections.Credential(sealed.username, database.sealer.unseal(sealed.password))
 
 
 def wanted(database: storage_db.Database,
            volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
-    """Return the desired grants of volumes, each with the widest mode of its attachments."""
+    """Return the grants on volumes that their live attachments require.
+
+    Each grant has the widest mode of the attachments that need it.
+    """
     ids = sorted(set(volume_ids))
     found: dict[tuple[str, str], list[Any]] = {}
     with database.reader() as connection:
         for start in range(0, len(ids), _SLICE):
-            # Two queries, so that each can use the index of its column.
+            # These are two queries, so that each can use the index of its column.
             for name in (_rows.c.initiator, _rows.c.previous_initiator):
                 for row in connection.execute(
                         sa.select(_grants, _rows.c.mode, _rows.c.connector,
@@ -218,11 +224,11 @@ def wanted(database: storage_db.Database,
 class DesiredState:
     """Desired state of a (volume, initiator) pair at the target.
 
-    :ivar volume: None if the volume is deleted
-    :ivar grant: desired grant, with the widest mode of its attachments; None if the access must be
-        revoked
-    :ivar rows: live attachments with the initiator, also those that have the initiator in their
-        previous connector while a new one is being connected
+    :ivar volume: volume to export; None if the volume is deleted or does not exist
+    :ivar grant: grant that the target must have, with the widest mode of the attachments that need
+        the grant; None if the access of the initiator must be revoked
+    :ivar rows: live attachments of the volume with this initiator. An attachment to which a new
+        connector is being connected also counts if its previous connector has this initiator
     :ivar leased_by: owner of a lease on the pair or on the volume; None if there is no lease
     """
 
@@ -234,11 +240,13 @@ class DesiredState:
 
 def desired_state(database: storage_db.Database, volume_id: str, initiator: str,
                   also: str | None = None) -> DesiredState:
-    """Return the desired state of a pair as its live attachments require now.
+    """Return the state of a pair at the target that its live attachments require now.
 
-    Executes one statement, or two if an attachment had the initiator in a previous connector.
+    The function executes one statement. A second one is needed if any attachment has the initiator
+    in its previous connector.
 
-    :param also: id of an attachment that counts as granted in any state; None for none
+    :param also: id of an attachment that needs the grant in any state; None if the states of all
+        attachments decide
     """
     found = _DESIRED.rows(database, volume_id=volume_id, initiator=initiator)
     if found and found[0].had_before:
@@ -247,14 +255,14 @@ def desired_state(database: storage_db.Database, volume_id: str, initiator: str,
         return DesiredState(None, None, ())
     first = found[0]
     if first.of_row_id is None and initiator != connections.canonical_name(initiator):
-        # Stored by an earlier release. `initiator_names` has migrated the grant since.
+        # The name was stored by an earlier release, and `initiator_names` has converted it since.
         return desired_state(database, volume_id, connections.canonical_name(initiator), also)
     live = {row.of_row_id: rows.attachment(row, pairs.facts(row), prefix=_OF_ROW)
             for row in found if row.of_row_id is not None and not row.of_row_deleted}
     wanting = [row.mode for row in live.values()
                if row.state in attachment_lifecycle.GRANTED or row.id == also]
     if first.deleted:
-        # Orphaned grants of a deleted volume are to be revoked.
+        # The target must not keep any grant of a deleted volume.
         return DesiredState(None, None, tuple(live.values()), first.leased_by)
     granted = None
     if wanting and first.sealed_password is not None:
@@ -284,12 +292,12 @@ def _now() -> sa.Select:
 
 
 _DESIRED = statements.Statement(lambda dialect: _now().add_columns(
-    # This index lookup avoids the second query, which is rarely needed and doubles the cost.
+    # This index lookup shows whether the second query is needed, which would double the cost.
     sa.exists().where(_former.c.volume_id == _VOLUME_ID,
                       _former.c.previous_initiator == _INITIATOR).label('had_before')))
 _ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(
-    # Deleted attachments are filtered out later. Few rows have a previous initiator, but with a
-    # condition for live ones SQLite would scan all live attachments.
+    # Deleted attachments are filtered out later. Few rows have a previous initiator. With a
+    # condition for live rows, SQLite would scan all live attachments instead.
     _now(), _query(_rows.c.previous_initiator == _INITIATOR, False)))
 
 
@@ -300,8 +308,8 @@ def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: s
     return connections.Grant(
         volume_id=volume_id, initiator=initiator, alias=row.alias, adopted=is_adopted,
         spellings=connections.spellings(initiator, connectors),
-        # The adopted grants of a volume share a credential. Its holder can log in by any of their
-        # initiator names, so that a mode cannot be enforced for one of them.
+        # The adopted grants of a volume share one credential. A host with this credential can log
+        # in by any of their initiator names. So a mode cannot be enforced for a single initiator.
         mode=connections.AccessMode.RW if is_adopted else connections.widest(
             connections.AccessMode(mode or connections.AccessMode.RW) for mode in modes),
         credential=opened(database, records.SealedCredential(row.username, row.sealed_password)))
@@ -309,6 +317,7 @@ def _grant(database: storage_db.Database, volume_id: str, initiator: str, row: s
 
 def _aliases(initiator: str) -> tuple[str, ...]:
     """Return the aliases that the grant of an initiator may have, in order of preference."""
-    # The last alias contains so much of the digest that no other grant has it. All fit the column.
+    # The last alias contains so much of the digest that no other grant has the same alias. All
+    # aliases fit into the column.
     digest = hashlib.sha256(initiator.encode()).hexdigest()
     return '', f'-{digest[:8]}', f'-{digest[:16]}', f'-{digest[:30]}'

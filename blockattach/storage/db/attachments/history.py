@@ -1,9 +1,9 @@
 """History of attachments: an event for each state change, kept for a configured period.
 
-A state change inserts its event in its own transaction. Events therefore become visible in another
-order than that of their ids, and a reader that remembers an id would miss late events. A reader
-that follows the history first assigns positions to the new events (`number`). A late event gets a
-late position, and positions have no gap that could be filled later.
+An event is inserted in the transaction of its state change. Transactions may commit in another
+order than that of the event ids. A reader that remembers the last id would therefore miss events.
+Instead, a reader that follows the history assigns consecutive positions to the committed events
+(`number`), and remembers the last position. Events that are committed later get higher positions.
 """
 import datetime
 
@@ -28,7 +28,8 @@ _OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
 _LAST_OF_ATTACHMENT = statements.Statement(lambda dialect: _events.select().where(
     _events.c.attachment_id == statements.value('attachment_id')).order_by(
         _events.c.generation.desc()).limit(1))
-# Two statements, because SQLite reads the whole index for a minimum and a maximum at once.
+# These are two statements, because SQLite would read the whole index for a statement that selects
+# both the minimum and the maximum.
 _FIRST = statements.Statement(lambda dialect: sa.select(
     sa.func.min(_events.c.position).label('position')))
 _LAST = statements.Statement(lambda dialect: sa.select(
@@ -42,9 +43,9 @@ _NOT_NUMBERED = statements.Statement(lambda dialect: sa.select(_events.c.id).whe
 
 def of_attachment(database: storage_db.Database, attachment_id: str, after: int = 0,
                   most: int = _PART) -> list[records.AttachmentEvent]:
-    """Return the history of an attachment, live or deleted, oldest event first.
+    """Return the events of a live or deleted attachment, ordered by generation.
 
-    :param after: return only events with a greater generation
+    :param after: generation of the attachment; only events with a higher generation are returned
     :param most: maximum number of events
     """
     return [rows.attachment_event(row) for row in _OF_ATTACHMENT.rows(
@@ -53,15 +54,16 @@ def of_attachment(database: storage_db.Database, attachment_id: str, after: int 
 
 def of_volume(database: storage_db.Database, volume_id: str, project_id: str | None, after: int,
               most: int) -> list[records.AttachmentEvent]:
-    """Return the history of the attachments of a volume, live or deleted, oldest first.
+    """Return the events of all attachments of a volume, live or deleted, ordered by event id.
 
-    Attachments that lists do not show are left out.
+    Events of legacy reservations are left out.
 
-    :param project_id: return only events while this project owned the volume; None for all
-    :param after: return only events with a greater id
+    :param project_id: project of the events; None for events of all projects that have owned the
+        volume
+    :param after: event id; only events with a higher id are returned
     :param most: maximum number of events
     """
-    # Selected by attachment id, because no index of the events contains the volume.
+    # The events are selected by attachment id, because no index of the table contains the volume.
     listed = sa.select(_attachments.c.id).where(
         _attachments.c.volume_id == volume_id, _attachments.c.legacy_reservation == sa.false())
     query = _events.select().where(
@@ -74,35 +76,38 @@ def of_volume(database: storage_db.Database, volume_id: str, project_id: str | N
 
 def last_of_attachment(database: storage_db.Database,
                        attachment_id: str) -> records.AttachmentEvent | None:
-    """Return the last event of an attachment, or None if none is kept."""
+    """Return the last event of an attachment, or None if no event of the attachment is stored."""
     row = _LAST_OF_ATTACHMENT.first(database, attachment_id=attachment_id)
     return None if row is None else rows.attachment_event(row)
 
 
 def positions(database: storage_db.Database) -> tuple[int, int]:
-    """Return the lowest and the highest position of the kept events; 0 if there are none."""
+    """Return the lowest and the highest position of the stored events.
+
+    Both are 0 if no event has a position.
+    """
     return _FIRST.rows(database)[0].position or 0, _LAST.rows(database)[0].position or 0
 
 
 def after(database: storage_db.Database, position: int) -> list[records.AttachmentEvent]:
-    """Return up to a thousand events after a position, in the order of their positions."""
+    """Return up to a thousand events with higher positions than the given one, in order."""
     return [rows.attachment_event(row) for row in _AFTER.rows(database, position=position)]
 
 
 def number(database: storage_db.Database) -> int:
     """Assign the next positions to up to a thousand events without a position.
 
-    :returns: number of events that got a position. The number may be 0 although there are events
-        without a position, if another process assigns positions at the same moment
+    :returns: number of events that got a position. If another process assigns positions at the
+        same moment, the number is 0 although there may be further events without a position
     """
-    # Read first, so that a pass without new events opens no write transaction.
+    # The read avoids a write transaction if there are no new events.
     if not _NOT_NUMBERED.first(database):
         return 0
     try:
         return _number(database)
     except db_exception.DBDuplicateEntry:
-        # Another process has assigned the same positions. The next call finds the events that it
-        # has left.
+        # Another process has assigned the same positions. The next call finds the events that
+        # still have no position.
         return 0
 
 
@@ -121,9 +126,9 @@ def _number(database: storage_db.Database) -> int:
 
 @storage_db.retried
 def purge(database: storage_db.Database) -> int:
-    """Delete the events that are older than the configured period, and return their number.
+    """Delete events that are older than ``history_days``, and return the number of deleted events.
 
-    The event with the last position is kept, because the next position is derived from it.
+    The event with the highest position is kept, because the next position is derived from it.
     """
     before = database.clock.utcnow() - datetime.timedelta(days=database.history_days)
     oldest = sa.select(_events.c.id, _events.c.created_at, _events.c.position).order_by(
@@ -137,6 +142,6 @@ def purge(database: storage_db.Database) -> int:
             if found:
                 connection.execute(_events.delete().where(_events.c.id.in_(found)))
         removed += len(found)
-        # A full part may contain the event that is kept.
+        # Of a full part, all events or all except the event with the highest position are deleted.
         if len(found) < _PART - 1:
             return removed

@@ -1,7 +1,7 @@
 """Online migration of initiator names to lower case.
 
-Names are stored and compared in lower case. Earlier releases stored the form that the connector
-had sent.
+Initiator names are stored and compared in lower case. Earlier releases stored a name as the
+connector spelled it.
 """
 import collections
 import logging
@@ -34,7 +34,7 @@ def _are_former() -> sa.ColumnElement[bool]:
 
 
 def remaining(database: storage_db.Database) -> int:
-    """Return the number of live attachments and grants whose name is not in lower case."""
+    """Return the number of live attachments and grants with an initiator name to convert."""
     with database.reader() as connection:
         return sum(connection.execute(sa.select(sa.func.count()).select_from(table).where(
             which)).scalar_one() for table, which in (
@@ -42,13 +42,17 @@ def remaining(database: storage_db.Database) -> int:
 
 
 def migrate(database: storage_db.Database, most: int) -> tuple[int, int]:
-    """Migrate the volumes with such rows until ``most`` rows are done.
+    """Convert the initiator names of attachments and grants to lower case, volume by volume.
 
-    Two cases are skipped until another run. One is a volume with an attachment that is being
-    connected or disconnected. The other is a name that the volume also has in lower case: the two
-    names have separate credentials, which end when either host detaches.
+    Two cases are skipped, and can be converted by a later run:
 
-    :returns: number of such rows in the processed volumes, and number of migrated rows
+    * volumes with an attachment that is being connected or disconnected
+    * names that the volume has in several spellings. Each spelling has a grant of its own, which
+      is deleted with the last attachment that needs it.
+
+    :param most: number of converted rows after which no further volume is processed
+    :returns: number of rows of the processed volumes that had to be converted, and number of
+        converted rows
     """
     found = done = 0
     with database.reader() as connection:
@@ -73,7 +77,7 @@ def _migrate_volume(database: storage_db.Database, volume_id: str) -> tuple[int,
             _grants.c.volume_id == volume_id)).all()
         stored = {*granted, *(name for row in rows for name in row[1:] if name is not None)}
         found = sum(any(map(_differs, row[1:])) for row in rows) + sum(map(_differs, granted))
-        # The volume service is working with the name that it has read.
+        # The volume service is using the stored spelling for the attachment.
         if any(row.state in _TRANSITIONAL for row in rows):
             return found, 0
         forms = collections.Counter(map(connections.canonical_name, stored))
@@ -86,7 +90,7 @@ def _migrate_volume(database: storage_db.Database, volume_id: str) -> tuple[int,
             else:
                 done += _rename(connection, volume_id, name)
         if done:
-            # Invalidates the preconditions of concurrent writers, which then read again.
+            # A concurrent transaction whose precondition contains the former names then conflicts.
             connection.execute(_volumes.update().where(_volumes.c.id == volume_id).values(
                 attachment_moves=_volumes.c.attachment_moves + 1))
         return found, done

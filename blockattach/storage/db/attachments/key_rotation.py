@@ -1,11 +1,12 @@
-"""Rotation of the keys that seal credentials, while all processes continue to attach.
+"""Rotation of the keys that seal credentials, while the services are running.
 
-A key is replaced in four steps: `prepare`, `promote`, `reseal` and `finish`. There are several
-steps because every process, on any host, must have a key before another process seals with the
-key. If all processes read one key file, `rotate` performs all steps.
+A key is replaced in four steps: `prepare`, `promote`, `reseal` and `finish`. The steps are
+separate because every process on every host must have a new key before any process seals a
+credential with the key. If all processes read the same key file, `rotate` performs all steps.
 
-Each step can be interrupted at any point and repeated. No key is removed while a credential needs
-it. A row is updated only if it is unchanged since it was read, so a concurrent write wins.
+Each step can be interrupted at any point and repeated. A key is not removed while a credential
+needs it. A grant is updated only if its credential is unchanged since it was read, so that the
+write of a concurrent transaction is kept.
 """
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +30,7 @@ _PAGE = 500
 
 
 class Lost(NamedTuple):
-    """Credential that no key can decrypt, with the live attachments that use it."""
+    """Pair whose credential no key can decrypt, with its live attachments."""
 
     volume_id: str
     initiator: str
@@ -37,26 +38,28 @@ class Lost(NamedTuple):
 
 
 def rotate(database: storage_db.Database) -> list[str]:
-    """Perform all steps, after the remaining steps of an interrupted rotation.
+    """Perform all steps of a rotation, after completing a rotation that was interrupted.
 
-    :returns: a line for the operator about each step
-    :raises ConfigurationError: the configuration lists the keys, so the service cannot write them
+    :returns: a message for the operator about each step
+    :raises ConfigurationError: the keys are listed in the configuration, which the service cannot
+        change
     """
     if not database.sealer.replaces:
         raise errors.ConfigurationError(
             reason='cannot rotate the keys in one step because the configuration lists the keys. '
                    'Run --prepare, --promote, --reseal and --finish instead')
     progress = []
-    # A key that waits for its promotion looks like a key that waits for its removal. In both
-    # cases, resealing with the sealing key and removing the others is correct.
+    # A second key may have been added by `prepare`, or may be the former sealing key. In both
+    # cases, it is correct to reseal with the sealing key and to remove the other key.
     if len(database.sealer.ring()) > 1:
         progress += [reseal(database), finish(database)]
     return [*progress, *(step(database) for step in (prepare, promote, reseal, finish))]
 
 
 def prepare(database: storage_db.Database) -> str:
-    """Add a key that is used only for decryption.
+    """Add a key that is used only for decryption until `promote` is called.
 
+    :returns: a message for the operator
     :raises ConfigurationError: there is a second key already
     """
     if len(database.sealer.ring()) > 1:
@@ -66,16 +69,18 @@ def prepare(database: storage_db.Database) -> str:
 
 
 def promote(database: storage_db.Database) -> str:
-    """Make the added key the sealing key.
+    """Make the key that `prepare` has added the sealing key.
 
-    :raises ConfigurationError: there is no added key, or credentials are sealed with it already
+    :returns: a message for the operator
+    :raises ConfigurationError: there is only one key, or credentials are sealed with the last key
+        already
     """
     sealer = database.sealer
     last = sealer.ring()[-1].id
     if len(sealer.ring()) < 2:
         raise errors.ConfigurationError(
             reason='cannot promote a key: only one key exists. Run --prepare first')
-    # A second key on which credentials depend is not new: it waits for its removal by `finish`.
+    # If credentials depend on the second key, it is the former sealing key, not a new key.
     if counts(database).get(last):
         raise errors.ConfigurationError(
             reason=f'cannot promote key {last}: credentials are already sealed with the key')
@@ -83,7 +88,7 @@ def promote(database: storage_db.Database) -> str:
 
 
 def reseal(database: storage_db.Database) -> str:
-    """Reseal all credentials with the sealing key, and return a line for the operator."""
+    """Reseal all credentials with the sealing key, and return a message for the operator."""
     done = sum(resealed(database))
     return f'{done} credentials resealed with key {database.sealer.ring()[0].id}.'
 
@@ -91,6 +96,7 @@ def reseal(database: storage_db.Database) -> str:
 def finish(database: storage_db.Database) -> str:
     """Remove all keys except the sealing key.
 
+    :returns: a message for the operator
     :raises ConfigurationError: a credential is sealed with another key
     """
     remaining = _awaiting(database)
@@ -104,7 +110,7 @@ def finish(database: storage_db.Database) -> str:
 def check(database: storage_db.Database) -> None:
     """Check that this process has every key with which credentials are sealed.
 
-    The check reads only an index.
+    The check reads only an index of the grants.
 
     :raises ConfigurationError: a key is missing
     """
@@ -117,23 +123,26 @@ def check(database: storage_db.Database) -> None:
 
 
 def are_there(connections: sa.Engine) -> bool:
-    """Return True if any credential is stored, for a process without keys."""
+    """Return True if the database contains any credential. A process without keys can call this.
+
+    :param connections: engine of the database
+    """
     with connections.connect() as connection:
         return connection.execute(sa.select(_grants.c.volume_id).limit(1)).first() is not None
 
 
 def counts(database: storage_db.Database) -> dict[str, int]:
-    """Return the number of credentials sealed with each key, by the id of the key."""
+    """Return the number of credentials that are sealed with each key, by key id."""
     query = sa.select(_grants.c.key_id, sa.func.count()).group_by(_grants.c.key_id)
     with database.reader() as connection:
         return {row.key_id: row[1] for row in connection.execute(query)}
 
 
 def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
-    """Reseal credentials with the sealing key, and yield the number of each batch.
+    """Reseal credentials with the sealing key, and yield the number of credentials of each batch.
 
-    A credential that no key can decrypt is skipped. A credential that changes concurrently is left
-    to the next batch.
+    A credential that no key can decrypt is skipped. A credential that another transaction changes
+    at the same time is not overwritten, and is resealed with a later batch if necessary.
 
     :param most: maximum number of credentials in a batch
     """
@@ -156,7 +165,8 @@ def resealed(database: storage_db.Database, most: int = BATCH) -> Iterator[int]:
 def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets.Sealed]]) -> int:
     done = 0
     with database.writer() as connection:
-        # Sorted, so that two processes that reseal at the same time lock the rows in one order.
+        # The rows are sorted, so that two processes that reseal at the same time lock the rows in
+        # the same order.
         for row, sealed in sorted(rows, key=lambda pair: pair[0][:2]):
             done += connection.execute(_grants.update().where(
                 _grants.c.volume_id == row.volume_id, _grants.c.initiator == row.initiator,
@@ -169,29 +179,30 @@ def _reseal(database: storage_db.Database, rows: list[tuple[sa.Row[Any], secrets
 def _awaiting(database: storage_db.Database) -> int:
     """Return the number of credentials that are not sealed with the sealing key.
 
-    Waits for running transactions, and blocks writers until the credentials are counted.
+    The function waits for the transactions that have written grants, and blocks other writers
+    until the credentials are counted.
     """
     other = _grants.c.key_id != database.sealer.ring()[0].id
     with database.writer() as connection:
         if connection.dialect.name == 'postgresql':
-            # Row locks of PostgreSQL do not wait for rows that are not committed yet.
+            # On PostgreSQL, a locking read does not wait for inserted rows that are not committed.
             connection.execute(sa.text(f'LOCK TABLE {_grants.name} IN SHARE MODE'))
         return len(connection.execute(
             sa.select(_grants.c.key_id).where(other).with_for_update(read=True)).all())
 
 
 def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
-    """Yield the credentials that no key can decrypt.
+    """Yield the pairs whose credential no key can decrypt.
 
-    Every stored credential is tried.
+    Every stored credential is decrypted for this.
 
-    :param page: number of credentials read at a time
+    :param page: number of credentials that are read at a time
     """
     volume_id, initiator = _grants.c.volume_id, _grants.c.initiator
     after = '', ''
     while True:
         with database.reader() as connection:
-            # Not compared as a tuple, for which MariaDB uses no index.
+            # The key columns are not compared as a tuple, because MariaDB would use no index.
             found = connection.execute(_grants.select().where(sa.or_(
                 volume_id > after[0], sa.and_(volume_id == after[0], initiator > after[1]),
             )).order_by(volume_id, initiator).limit(page)).all()
@@ -209,16 +220,18 @@ def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
 
 @storage_db.retried
 def renew(database: storage_db.Database, pair: Lost) -> None:
-    """Replace a credential that still cannot be decrypted by a new one.
+    """Replace the credential of a pair with a new one, if no key can decrypt the present one.
 
-    Sessions continue. The target and the host get the new credential when the attachment is
-    connected again.
+    Sessions of the host at the target are kept. The target and the host get the new credential
+    when an attachment of the pair is connected again.
+
+    :param pair: pair that `lost` has yielded
     """
     mine = (_grants.c.volume_id == pair.volume_id, _grants.c.initiator == pair.initiator)
     with database.writer() as connection:
         sealed = connection.execute(sa.select(_grants.c.sealed_password).where(
             *mine).with_for_update()).scalar_one_or_none()
-        # The grant may have ended, or the missing key may be back, since `lost` has read it.
+        # Since `lost` has read the grant, it may have been deleted, or the key may be back.
         if sealed is None or database.sealer.key_of(sealed) is not None:
             return
         credential = connections.new_credential()

@@ -1,16 +1,17 @@
-"""Leases of processes on volumes of a backend that several processes serve.
+"""Leases of processes on volumes and (volume, initiator) pairs of a backend.
 
-Deadlines are compared in database time. A process acquires a lease before it acts on the backend,
-and holds the lease until it has stored the result. One table holds two kinds of leases:
+Leases are stored in the database if several processes serve the backend. A process acquires a
+lease before it acts on the backend, and holds the lease until it has stored the result. Deadlines
+are compared with the time of the database. There are two kinds of leases:
 
-* on a (volume, initiator) pair, to grant or revoke the access of the initiator. Different pairs of
-  a volume can be leased at the same time;
-* on a whole volume, without an initiator. It excludes the leases on the pairs of the volume.
+* A lease on a (volume, initiator) pair is needed to grant or revoke the access of the initiator.
+  Different pairs of a volume can be leased at the same time.
+* A lease on a whole volume has no initiator. It excludes leases on the pairs of the volume.
 
-A process writes its own lease first and then looks for leases of the other kind, each in a
-transaction of its own. Of two processes that start at the same moment, at least one sees the
-other. A lease is lost when its deadline has passed and another process has acquired the lease. The
-leases of an earlier process instance of a service are available to the next instance at once.
+A process first writes its own lease, and then looks for leases of the other kind in a second
+transaction. If two processes do this at the same moment, at least one of them finds the lease of
+the other. A lease is lost if another process acquires it after its deadline. When a service has
+been restarted, the new process instance may acquire the leases of the earlier instance at once.
 """
 from collections.abc import Callable
 from typing import NamedTuple
@@ -31,12 +32,15 @@ _volumes = models.volumes
 WHOLE = ''
 """Value in place of an initiator, for a lease on a whole volume."""
 _FORGOTTEN_SECONDS = 86400
-# Not zero, for the reason given at `blockattach.storage.db.work.PASSED`.
+# The number is not zero for the reason given at `blockattach.storage.db.work.PASSED`.
 _PASSED = -0.001
 
 
 def owner_of(service: str, instance: str) -> str:
-    """Return the owner name of a process instance of a service (``host@backend``)."""
+    """Return the name by which a process instance owns leases and work.
+
+    :param service: ``host@backend``
+    """
     return f'{service}{services.INSTANCE}{instance}'
 
 
@@ -54,15 +58,16 @@ class Lease(NamedTuple):
 
 @storage_db.retried
 def take(database: storage_db.Database, lease: Lease, seconds: float) -> bool:
-    """Acquire a lease, or renew a lease of the same service.
+    """Acquire a lease, or renew a lease that the same service already holds.
 
-    Leases of the other kind are not checked here. The caller checks them afterwards by
-    `is_excluded`.
+    Afterwards the caller must call `is_excluded`, because this function does not compare a lease
+    on a pair with a lease on the whole volume.
 
-    :param seconds: time after which other processes may acquire the lease
-    :returns: False if another process holds the lease
+    :param seconds: seconds until the deadline of the lease
+    :returns: False if another service holds the lease, and its deadline has not passed
     """
-    # Insert first, because the lease is usually free and then takes one statement.
+    # The insertion comes first, because in most cases nobody holds the lease. One statement is
+    # then enough.
     try:
         with database.writer() as connection:
             connection.execute(_leases.insert().values(
@@ -78,15 +83,15 @@ def take(database: storage_db.Database, lease: Lease, seconds: float) -> bool:
 
 @storage_db.retried
 def give_back(database: storage_db.Database, held: Lease) -> None:
-    """Release a lease. A lost lease stays with its new holder."""
+    """Release a lease. Nothing happens if another process has acquired the lease."""
     with database.writer() as connection:
         connection.execute(_own(held))
 
 
 def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
-    """Return a function that releases a lease in the transaction that stores the result.
+    """Return a function that releases a lease within the transaction that stores a result.
 
-    The function raises BackendUncertain if the lease was lost before.
+    The returned function raises BackendUncertain if another process has acquired the lease.
     """
     def within(connection: sa.Connection) -> None:
         if connection.execute(_own(held)).rowcount != 1:
@@ -96,10 +101,10 @@ def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
 
 
 def is_excluded(database: storage_db.Database, held: Lease) -> bool:
-    """Return True if another service holds a lease of the other kind on the volume.
+    """Return True if a lease of another service forbids to act under the given lease.
 
-    For a lease on the whole volume, that is a lease on any of its pairs. For a lease on a pair, it
-    is the lease on the whole volume.
+    A lease on the whole volume is excluded by a lease on any pair of the volume. A lease on a pair
+    is excluded by a lease on the whole volume.
     """
     others = _leases.c.initiator == WHOLE
     return _any(database, sa.select(_leases.c.volume_id).where(
@@ -109,12 +114,13 @@ def is_excluded(database: storage_db.Database, held: Lease) -> bool:
 
 @storage_db.retried
 def forget(database: storage_db.Database) -> int:
-    """Delete leases whose deadline passed a day ago, and return their number."""
+    """Delete leases whose deadline passed more than a day ago, and return their number."""
     old = _leases.c.deadline < clock.now(-_FORGOTTEN_SECONDS)
     with database.reader() as connection:
         found = connection.execute(
             sa.select(_leases.c.volume_id, _leases.c.initiator).where(old)).all()
-    # Deleted one by one, by the primary key. A range would lock leases that others acquire now.
+    # Each lease is deleted by its primary key. On MariaDB, the deletion of a range would also lock
+    # leases that other processes are acquiring.
     for row in found:
         with database.writer() as connection:
             connection.execute(_leases.delete().where(
@@ -124,39 +130,46 @@ def forget(database: storage_db.Database) -> int:
 
 def of_earlier_instance(volume_id: sa.ColumnElement[str], *initiators: sa.ColumnElement[str],
                     owner: str) -> sa.ColumnElement[bool]:
-    """Return the condition that an earlier instance of the owner's service has leased a pair."""
+    """Return the condition that an earlier process instance of a service holds a lease on a pair.
+
+    :param volume_id: column with the id of the volume
+    :param initiators: columns with the initiators, any of which may form the pair
+    :param owner: owner name of the present process instance
+    """
     return sa.exists().where(
         _leases.c.volume_id == volume_id, _leases.c.initiator.in_(initiators),
         services.of_service(_leases.c.owner, owner), _leases.c.owner != owner)
 
 
 def holder(initiator: str | sa.BindParameter[str]) -> sa.ColumnElement[str | None]:
-    """Return a column for queries of volumes: the owner of a lease on the pair or on the volume.
+    """Return a column for queries of volumes that contains the owner of a valid lease.
 
-    The column is NULL if there is no such lease.
+    The lease is on the pair of the volume and the initiator, or on the whole volume. The column is
+    NULL if there is no such lease.
     """
-    # There can be both leases for a moment. The descending order prefers that on the pair, because
-    # `WHOLE` is empty.
+    # For a moment, both leases can exist. The descending order then prefers the lease on the pair,
+    # because `WHOLE` is empty.
     return sa.select(_leases.c.owner).where(
         _leases.c.volume_id == _volumes.c.id, _on(initiator), _valid(),
     ).order_by(_leases.c.initiator.desc()).limit(1).correlate(_volumes).scalar_subquery()
 
 
 def is_taken(database: storage_db.Database, volume_id: str, initiator: str) -> bool:
-    """Return True if any process holds a lease on the pair or on the whole volume."""
+    """Return True if any process holds a valid lease on the pair or on the whole volume."""
     return _any(database, sa.select(_leases.c.volume_id).where(
         _leases.c.volume_id == volume_id, _on(initiator), _valid()))
 
 
 @storage_db.retried
 def leave(database: storage_db.Database, host: str, owner: str) -> int:
-    """Release all leases of a process that is stopping.
+    """Release all leases of a process instance that is stopping.
 
-    The deadlines of the attachments that the process was working on are moved to the past, so that
-    the next search for interrupted attachments continues their work.
+    The deadlines of the attachments of the leased pairs are moved to the past. The next search for
+    interrupted attachments then continues the work on these attachments.
 
     :param host: not used
-    :returns: number of attachments that other processes may take over now
+    :param owner: owner name of the process instance
+    :returns: number of attachments whose deadline was moved
     """
     mine = _leases.c.owner == owner
     with database.writer() as connection:

@@ -1,7 +1,8 @@
 """Statements that read a volume and its attachments before a state change.
 
-One statement reads an attachment with its volume, the other one the precondition of a new
-attachment. The module `attachments` writes only if the rows are unchanged since.
+A state change of an attachment needs the attachment and the facts of its volume. A new attachment
+needs a `Precondition`. Either is read with one statement. The module `attachments` writes the
+change only if the rows have not changed since they were read.
 """
 import contextlib
 import dataclasses
@@ -39,10 +40,10 @@ _NAMES = tuple(field.name for field in dataclasses.fields(records.VolumeFacts)
 
 FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
     _volumes.c[name].label(f'{PREFIX}{name}') for name in _NAMES)
-"""Columns of the volume that `facts` needs."""
+"""Columns of the volume from which `facts` creates a record."""
 _FACTS_OF = operator.attrgetter(*(f'{PREFIX}{name}' for name in _NAMES))
 
-# After an outer join that found no attachment, all attachments of the volume are others.
+# If an outer join has found no attachment, all attachments of the volume count as others.
 _THIS = sa.func.coalesce(_rows.c.id, '')
 # With ORDER BY and LIMIT, the database reads at most two entries of an index. A minimum would read
 # the entries of all attachments of the volume.
@@ -50,17 +51,17 @@ OTHERS: sa.ColumnElement[Any] = sa.select(_others.c.rank).where(
     _others.c.volume_id == _volumes.c.id, operators.is_not(_others.c.rank, sa.null()),
     _others.c.id != _THIS).order_by(_others.c.rank).limit(1).correlate(
         _volumes, _rows).scalar_subquery().label('others_lowest')
-"""Column that `facts` needs: the lowest rank of the other attachments of the volume."""
+"""Column with the lowest rank of the other attachments of the volume, for `facts`."""
 
 STORED: tuple[sa.Column[Any], ...] = tuple(_rows.c[name] for name in rows.STORED)
-"""Columns of the attachment that a record needs."""
+"""Columns of an attachment from which a `records.Attachment` is created."""
 
 # While a new connector is being connected, the stored connection belongs to the previous one.
 _FOR = sa.func.coalesce(_rows.c.previous_initiator, _rows.c.initiator)
 
 
 def with_grant(query: sa.Select) -> sa.Select:
-    """Extend a query for attachments by the credentials of their connections."""
+    """Add the columns with the credentials of the connections to a query for attachments."""
     return query.add_columns(_grants.c.username, _grants.c.sealed_password).outerjoin(
         _grants, sa.and_(_grants.c.volume_id == _rows.c.volume_id, _grants.c.initiator == _FOR))
 
@@ -72,7 +73,7 @@ _PAIR = statements.Statement(lambda dialect: with_grant(
 _PRECONDITION = statements.Statement(lambda dialect: sa.select(
     *FACTS, _rows.c.instance_uuid.label('held_for'), _rows.c.mode.label('held_mode'),
     _rows.c.slot.label('held_slot'),
-    # Other writers matter only if a single instance may write.
+    # Attachments in mode rw matter only if the volume type allows a single writer.
     sa.case((_volumes.c.single_writer == sa.true(), sa.exists().where(
         _writers.c.volume_id == _volumes.c.id, _writers.c.rank.is_not(None),
         _writers.c.mode == connections.AccessMode.RW.value,
@@ -97,7 +98,10 @@ _CONNECTED = statements.Statement(lambda dialect: sa.select(_rows.c.id).where(
 
 
 def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
-    """Return the credential in a row of a query extended by `with_grant`, or None."""
+    """Return the credential in a row, or None if the pair of the attachment has no grant.
+
+    :param row: row with the columns of a grant, see `with_grant`
+    """
     if row.sealed_password is None:
         return None
     return records.SealedCredential(row.username, row.sealed_password)
@@ -106,7 +110,7 @@ def sealed(row: sa.Row[Any]) -> records.SealedCredential | None:
 def read(on: sa.Connection | storage_db.Database, attachment_id: str) -> records.Attachment:
     """Return a live attachment with the facts of its volume and the credential of its connection.
 
-    :raises AttachmentNotFound: there is no such live attachment
+    :raises AttachmentNotFound: no live attachment has this id
     """
     row = _PAIR.first(on, attachment_id=attachment_id)
     if row is None:
@@ -115,12 +119,15 @@ def read(on: sa.Connection | storage_db.Database, attachment_id: str) -> records
 
 
 def are_others_connected(database: storage_db.Database, row: records.Attachment) -> bool:
-    """Return True if another attachment of a volume without multiattach has a connection."""
+    """Return True if another attachment of the same volume, without multiattach, has a connection.
+
+    :param row: the attachment that does not count
+    """
     return _CONNECTED.first(database, volume_id=row.volume_id, but_for=row.id) is not None
 
 
 def facts(row: Any) -> records.VolumeFacts:
-    """Return the facts of a volume.
+    """Return the facts of a volume that decide on changes of its attachments.
 
     :param row: row with the columns `FACTS`, and with `OTHERS` if the volume was read together
         with an attachment
@@ -129,8 +136,8 @@ def facts(row: Any) -> records.VolumeFacts:
 
 
 def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
-    """Lock the volume, then read the attachment as `read` does."""
-    # The attachments of a deleted volume must still be able to end.
+    """Lock the volume of an attachment if it is live, then return the attachment like `read`."""
+    # It must remain possible to end the attachments of a deleted volume.
     with contextlib.suppress(errors.VolumeNotFound):
         volume_rows.lock(connection, volume_id)
     return read(connection, attachment_id)
@@ -138,15 +145,17 @@ def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> rec
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Precondition:
-    """Precondition of a new attachment: the input of `multiattach.admit` and of the write.
+    """Facts about a volume that decide whether an attachment can be created.
 
-    The write fails if the precondition has changed since it was read.
+    The attachment is written only if these facts still hold.
 
-    :ivar initiator: initiator whose grant was read; None if the request has no initiator
-    :ivar credential: credential of that grant; None if there is no grant
-    :ivar granted: True if the volume has any grant
-    :ivar own_limit: quota of attachments of the project; None if the project has no own limit
-    :ivar class_limit: limit of the default quota class; None if the class has no such limit
+    :ivar holders: see `multiattach.admit`, like ``another_writes``
+    :ivar instance_uuid: instance of the new attachment; None if there is none
+    :ivar initiator: initiator whose grant was read; None if the connector has no initiator
+    :ivar credential: credential of this grant; None if the initiator has no grant
+    :ivar granted: True if the volume has a grant for any initiator
+    :ivar own_limit: quota of attachments of the project; None if the default applies
+    :ivar class_limit: quota of attachments of the default quota class; None if not set
     """
 
     volume: records.VolumeFacts
@@ -161,9 +170,10 @@ class Precondition:
 
     @property
     def reads_others(self) -> bool:
-        """True if the decision depends on other attachments of the volume.
+        """True if the decision depends on the rows of other attachments of the volume.
 
-        Otherwise it depends only on the summary of them in the volume.
+        If False, the decision depends only on the row of the volume, with the lowest rank of its
+        attachments.
         """
         return (not self.volume.multiattach or self.volume.single_writer
                 or self.credential is not None)
@@ -171,8 +181,10 @@ class Precondition:
 
 def precondition(database: storage_db.Database, volume_id: str, instance_uuid: str | None,
                  connector: Mapping[str, Any] | None) -> Precondition:
-    """Read the precondition of a new attachment of an instance, by the initiator of a connector.
+    """Return the precondition of a new attachment.
 
+    :param instance_uuid: instance of the new attachment; None if there is none
+    :param connector: connector of the new attachment; None if there is none
     :raises VolumeNotFound: there is no such live volume
     """
     return _precondition(database, volume_id, instance_uuid, connector)
@@ -180,10 +192,10 @@ def precondition(database: storage_db.Database, volume_id: str, instance_uuid: s
 
 def locked_precondition(connection: sa.Connection, volume_id: str, instance_uuid: str | None,
                         connector: Mapping[str, Any] | None) -> Precondition:
-    """Lock the volume and its project, then read the precondition as `precondition` does."""
+    """Lock a volume and its project, then return the precondition like `precondition`."""
     volume = volume_rows.lock(connection, volume_id)
-    # Before the first plain read, after which MariaDB shows no commits of other transactions, so
-    # that `quotas.check_attachment` counts them.
+    # The project is locked before the first plain read. After such a read, MariaDB shows no more
+    # commits of other transactions, and `quotas.check_attachment` would not count them.
     quotas.lock(connection, volume.project_id)
     return _precondition(connection, volume_id, instance_uuid, connector)
 
@@ -194,7 +206,8 @@ def _precondition(on: sa.Connection | storage_db.Database, volume_id: str,
     initiator = (connector or {}).get('initiator')
     initiator = (connections.canonical_name(initiator) if isinstance(initiator, str)
                  else None)
-    # The empty name matches nothing: every writer is another instance, and no grant is found.
+    # An empty text matches no row. So every writer counts as another instance, and no grant is
+    # found.
     found = _PRECONDITION.rows(on, volume_id=volume_id,
                                instance_uuid=instance_uuid or '', initiator=initiator or '')
     if not found:

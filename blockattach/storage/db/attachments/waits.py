@@ -1,9 +1,9 @@
-"""Waits: attachments that wait for their consumers, with the start of each wait in database time.
+"""Waits of attachments for their consumers, from which the expiry of attachments is computed.
 
-The timestamps of an attachment are by the clock of the process that wrote them. Therefore the
-expirer records when it first found an attachment waiting, by the clock of the database. Requests
-do no additional work for that. A wait belongs to one generation of the attachment, so any state
-change ends it.
+The timestamps of an attachment come from the clock of the process that wrote them. Therefore the
+task that expires attachments (`blockattach.storage.volume.expiry`) records the database time at
+which it first found the attachment waiting. Requests do no additional work for this. A wait
+belongs to one generation of the attachment, so that any state change ends the wait.
 """
 from collections.abc import Mapping
 
@@ -25,13 +25,14 @@ _waits = models.waits
 _SAME = sa.and_(_rows.c.id == _waits.c.attachment_id, _rows.c.generation == _waits.c.generation)
 
 Limits = Mapping[attachment_lifecycle.State, float]
-"""Maximum wait in seconds, by state of the attachment. Absent states have no limit."""
+"""Maximum wait in seconds, by state of the attachment. A state that is absent has no limit."""
 
 
 def note(database: storage_db.Database, host: str, limits: Limits, most: int) -> int:
-    """Record the waits of a backend that are not recorded yet, and return their number.
+    """Record waits that have started since the last call, and return their number.
 
-    :param host: ``host@backend``
+    :param host: ``host@backend`` of the volumes
+    :param limits: an attachment is waiting if its state is in ``limits``
     :param most: maximum number of waits to record in this call
     """
     query = (
@@ -46,9 +47,9 @@ def note(database: storage_db.Database, host: str, limits: Limits, most: int) ->
 
 def overdue(database: storage_db.Database, host: str, limits: Limits, most: int,
             ) -> list[records.Attachment]:
-    """Return the attachments of a backend whose wait exceeds the limit, longest wait first.
+    """Return the attachments whose wait exceeds its limit, the longest wait first.
 
-    :param host: ``host@backend``
+    :param host: ``host@backend`` of the volumes
     :param most: maximum number of attachments
     """
     query = (
@@ -65,7 +66,7 @@ def overdue(database: storage_db.Database, host: str, limits: Limits, most: int,
 
 @storage_db.retried
 def take(database: storage_db.Database, row: records.Attachment, limits: Limits) -> bool:
-    """Claim an attachment whose wait exceeds the limit, by restarting the wait.
+    """Claim an attachment whose wait exceeds its limit, by restarting the wait.
 
     :returns: False if another process has claimed the attachment, or its state has changed
     """
@@ -78,9 +79,11 @@ def take(database: storage_db.Database, row: records.Attachment, limits: Limits)
 @storage_db.retried
 def put_off(database: storage_db.Database, row: records.Attachment, limits: Limits,
             seconds: float) -> None:
-    """Postpone the next check of an attachment that could not be decided on."""
-    # The wait exceeds its limit again after ``seconds``. A start later than now would extend the
-    # wait beyond the limit.
+    """Shorten the restarted wait of an attachment whose expiry could not be determined.
+
+    :param seconds: time after which the wait exceeds its limit again, unless the limit is shorter
+    """
+    # With a start in the future, the time would be longer than the limit.
     with database.writer() as connection:
         connection.execute(_waits.update().where(*_of(row)).values(
             since=clock.now(min(seconds - limits[row.state], 0))))
@@ -91,9 +94,9 @@ def _of(row: records.Attachment) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def forget(database: storage_db.Database, limits: Limits, most: int) -> int:
-    """Delete waits that have ended, and return their number.
+    """Delete the records of waits that have ended, and return their number.
 
-    A wait is considered only when it would exceed the shortest limit.
+    Only waits that started longer ago than the shortest limit are examined.
 
     :param most: maximum number of waits to delete in this call
     """
@@ -115,16 +118,16 @@ def _remove(database: storage_db.Database, attachment_ids: list[str], limits: Li
 
 @storage_db.retried
 def _begin(database: storage_db.Database, attachment_id: str, generation: int) -> bool:
-    # Insert first: on MariaDB, an update that matches no row would lock the gap into which other
-    # processes insert.
+    # The insertion comes first. On MariaDB, an update that matches no row would lock the gap into
+    # which other processes insert.
     try:
         with database.writer() as connection:
             connection.execute(_waits.insert().values(
                 attachment_id=attachment_id, generation=generation, since=clock.now()))
         return True
     except db_exception.DBDuplicateEntry:
-        # The wait of an earlier generation, or this one, recorded by another process or by an
-        # attempt of this process whose commit was not confirmed.
+        # The row is the wait of an earlier generation, or the same wait. The same wait may come
+        # from another process, or from an attempt of this process whose commit was not confirmed.
         with database.writer() as connection:
             return connection.execute(_waits.update().where(
                 _waits.c.attachment_id == attachment_id, _waits.c.generation < generation).values(
@@ -136,5 +139,5 @@ def _states(limits: Limits) -> list[str]:
 
 
 def _shortest(limits: Limits) -> sa.ColumnElement[bool]:
-    # One comparison, which uses the index. The limits of the states are additional conditions.
+    # A single comparison can use the index. The limits of the states are additional conditions.
     return _waits.c.since <= clock.now(-min(limits.values()))
