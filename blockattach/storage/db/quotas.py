@@ -1,11 +1,12 @@
 """Quotas of projects: checks within the transactions that add usage, and changes of limits.
 
 Usage is counted from live rows and not stored, so it cannot drift. A caller reads the limits
-before its transaction (`limits`) and checks them within the transaction (`check`). Near a limit,
-the row of the project is updated, so that transactions that add to the usage of a project wait for
-each other, or conflict if the database has several writers. Far from the limits, a process adds a
-number of resources without counting again. A volume that is being retyped counts for both types
-until the retype ends.
+before its transaction (`limits`), and checks them within the transaction (`check`).
+
+Near a limit, the check updates the row of the project. Transactions that add usage to the same
+project then wait for each other, or conflict if the database has several writers. Far from the
+limits, a process may add resources several times before it counts the usage again. A volume that
+is being retyped counts for both volume types until the retype ends.
 
 Lock order: volumes and their snapshots, project, volume type, attachments.
 """
@@ -26,15 +27,21 @@ from blockattach.storage.db import storage_db
 from blockattach.storage.domain import quotas
 
 MARGIN = 1024
-"""Distance from a limit below which usage is counted each time, in `quotas.Resource.grain`."""
+"""Distance to a limit below which usage is counted for each addition.
+
+The unit is `quotas.Resource.grain`.
+"""
 UNCOUNTED = 16
-"""Number of additions of a process between two counts. `MARGIN` suffices for 64 processes."""
-# Bounds the memory of a process.
+"""Number of additions that a process makes between two counts, far from the limit.
+
+`MARGIN` covers the additions of 64 processes.
+"""
+# Limits the memory that a process needs.
 _MOST_COUNTED = 8192
 _HIGHEST = 2 ** 31 - 1
 
 LOCK = '*'
-"""Resource of the row that is locked to lock a project."""
+"""Value of ``quotas.resource`` in the row that is updated to lock a project."""
 DEFAULT_CLASS = 'default'
 """Name of the quota class whose limits apply to projects without limits of their own."""
 
@@ -49,11 +56,11 @@ _OWN, _CLASS, _CLAIMED, _RETYPING = 'own', 'class', 'claimed', 'retyping'
 _READ = {quotas.VOLUMES: (quotas.VOLUMES, _RETYPING), quotas.SNAPSHOTS: (quotas.SNAPSHOTS,),
          quotas.GIGABYTES: (quotas.VOLUMES, quotas.SNAPSHOTS, _CLAIMED, _RETYPING),
          quotas.ATTACHMENTS: (quotas.ATTACHMENTS,)}
-"""Parts of the usage that are counted for each resource."""
+"""Parts of the usage from which the usage of each resource is computed."""
 _NO_USE: frozenset[str] = frozenset()
 _ALL_USE = frozenset(part for parts in _READ.values() for part in parts)
 _PROJECT = statements.value('project_id', _quotas.c.project_id.type)
-# An update, because a locking read does not block other nodes of a multi-writer database.
+# This is an update, because a locking read does not block other nodes of a multi-writer database.
 _LOCK = statements.Statement(lambda dialect: _quotas.update().where(
     _quotas.c.project_id == _PROJECT, _quotas.c.resource == LOCK,
 ).values(hard_limit=sa.case((_quotas.c.hard_limit < _HIGHEST, _quotas.c.hard_limit + 1), else_=0)))
@@ -61,15 +68,17 @@ _LOCK = statements.Statement(lambda dialect: _quotas.update().where(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a project by key, as read before a transaction."""
+    """Limits of a project by key (`quotas.key_of`), as read before a transaction."""
 
     project_id: str
     by_key: Mapping[str, int]
 
 
 def limits(database: storage_db.Database, project_id: str) -> Limits:
-    """Return the present limits of a project, before the transaction that checks them."""
-    # Keystone is asked while no lock is held.
+    """Return the present limits of a project.
+
+    Called before the transaction that checks the limits, because Keystone may be asked.
+    """
     elsewhere = _elsewhere(database, project_id)
     if elsewhere is not None:
         return Limits(project_id, elsewhere)
@@ -81,9 +90,10 @@ def attachment_limits(database: storage_db.Database, project_id: str, own: int |
                       of_class: int | None) -> Limits:
     """Return the limit of attachments of a project.
 
-    :param own: limit of the project, as read by `attachment_limit_of`; None if there is none
-    :param of_class: limit of the default class, as read by `attachment_limit_of`; None if there is
-        none
+    :param own: ``own_limit`` as read by `attachment_limit_of`; None if the project has no such
+        limit
+    :param of_class: ``class_limit`` as read by `attachment_limit_of`; None if the default quota
+        class has no such limit
     """
     if database.limit_source is not None:
         return limits(database, project_id)
@@ -96,7 +106,8 @@ def attachment_limits(database: storage_db.Database, project_id: str, own: int |
 def attachment_limit_of(project_id: sa.ColumnElement[str]) -> tuple[sa.ColumnElement[Any], ...]:
     """Return the columns ``own_limit`` and ``class_limit`` for a query of volumes.
 
-    They are the limits of attachments of the project and of the default class, NULL without one.
+    The columns contain the limit of attachments of the project, and that of the default quota
+    class. A limit that is not set is NULL.
     """
     return (sa.select(_quotas.c.hard_limit).where(
                 _quotas.c.project_id == project_id, _quotas.c.resource == quotas.ATTACHMENTS,
@@ -108,14 +119,16 @@ def attachment_limit_of(project_id: sa.ColumnElement[str]) -> tuple[sa.ColumnEle
 
 def check(connection: sa.Connection, database: storage_db.Database, of: Limits,
           addition: quotas.Asked) -> None:
-    """Check the quotas of a project before usage is added, within a `storage_db.retried` function.
+    """Check the quotas of a project before the transaction adds usage.
 
-    Must be called before the transaction reads anything without a lock, because after such a read
-    MariaDB shows the rows as they were at that time. If this is impossible, use `lock_if_near`
-    before that read and `count` afterwards.
+    The transaction must not have read anything without a lock before, because MariaDB would then
+    show the rows as they were at the time of that read. If the transaction has to read without a
+    lock, it calls `lock_if_near` before the read, and `count` afterwards. The caller must be
+    decorated with `storage_db.retried`.
 
+    :param of: limits of the project, as read before the transaction
     :raises QuotaExceeded: the addition exceeds a quota; nothing was changed
-    :raises VolumeSizeExceedsLimit: the volume is larger than the project may create
+    :raises VolumeSizeExceedsLimit: the volume exceeds the limit of the size of one volume
     """
     if lock_if_near(connection, database, of, addition):
         count(connection, database, of, addition)
@@ -134,7 +147,7 @@ def check_attachment(connection: sa.Connection, database: storage_db.Database, o
 
 def check_snapshot(connection: sa.Connection, database: storage_db.Database, of: Limits,
                    volume: Any) -> None:
-    """Check the quotas for a new snapshot of a locked volume, see `check`.
+    """Check the quotas for a new snapshot of a locked volume, under the conditions of `check`.
 
     :raises QuotaExceeded: the snapshot exceeds a quota; nothing was changed
     """
@@ -145,9 +158,9 @@ def check_snapshot(connection: sa.Connection, database: storage_db.Database, of:
 
 def check_growth(connection: sa.Connection, database: storage_db.Database, of: Limits, volume: Any,
                  size_gb: int) -> None:
-    """Check the quotas for the extension of a locked volume, see `check`.
+    """Check the quotas for the extension of a locked volume, under the conditions of `check`.
 
-    :param size_gb: new size of the volume
+    :param size_gb: new size of the volume in GiB
     :raises QuotaExceeded, VolumeSizeExceedsLimit: the size exceeds a quota; nothing was changed
     """
     check(connection, database, of, quotas.growth(
@@ -156,9 +169,9 @@ def check_growth(connection: sa.Connection, database: storage_db.Database, of: L
 
 def check_retype(connection: sa.Connection, database: storage_db.Database, of: Limits, volume: Any,
                  type_id: str) -> None:
-    """Check the quotas for the retype of a locked volume, see `check`.
+    """Check the quotas for the retype of a locked volume, under the conditions of `check`.
 
-    :param type_id: id of the new type
+    :param type_id: id of the new volume type
     :raises QuotaExceeded: the retype exceeds a quota; nothing was changed
     """
     check(connection, database, of, quotas.retype(type_id, volume.size_gb))
@@ -168,8 +181,8 @@ def lock_if_near(connection: sa.Connection, database: storage_db.Database, of: L
                  addition: quotas.Asked) -> bool:
     """Lock a project, unless its usage is far from all limits.
 
-    :returns: True if the project was locked, and its usage must be counted by `count`
-    :raises VolumeSizeExceedsLimit: the volume is larger than the project may create
+    :returns: True if the project was locked. The caller must then call `count`
+    :raises VolumeSizeExceedsLimit: the volume exceeds the limit of the size of one volume
     """
     quotas.check_size(addition, of.by_key.get(quotas.VOLUME_SIZE, quotas.UNLIMITED))
     if all(_is_far(database, of.project_id, key, addition.added[key], limit)
@@ -181,9 +194,9 @@ def lock_if_near(connection: sa.Connection, database: storage_db.Database, of: L
 
 def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
           addition: quotas.Asked, written: bool = False) -> None:
-    """Count the usage of a locked project, and check its quotas.
+    """Count the usage of a locked project, and check the quotas that an addition affects.
 
-    :param written: True if the transaction has written the addition already
+    :param written: True if the transaction has written the added rows already
     :raises QuotaExceeded: a quota is exceeded; the caller must roll the transaction back
     """
     parts = frozenset(itertools.chain(*(_READ[quotas.split(key)[0]] for key in addition.added)))
@@ -195,7 +208,7 @@ def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
                  for key, one in used.items() if key in addition.added}
     limited = quotas.limited(addition, by_key)
     quotas.check(addition, limited, used, functools.partial(_name_of, connection))
-    # Clearing is safe: usage that is not remembered is counted again.
+    # Clearing is safe, because usage that is not stored here is counted again.
     if len(database.counted) >= _MOST_COUNTED:
         database.counted.clear()
     for key in limited:
@@ -204,15 +217,20 @@ def count(connection: sa.Connection, database: storage_db.Database, of: Limits,
 
 
 def lock(connection: sa.Connection, project_id: str) -> None:
-    """Lock a project until the transaction ends, within a `storage_db.retried` function."""
-    # The row exists after the first lock, so the insertion is rare.
+    """Lock a project until the transaction ends.
+
+    The caller must be decorated with `storage_db.retried`.
+
+    :raises RetryRequest: another process has locked the project for the first time
+    """
+    # After the first lock of a project, its row exists. So the insertion is rare.
     if _LOCK.change(connection, project_id=project_id):
         return
     try:
         connection.execute(_quotas.insert().values(
             project_id=project_id, resource=LOCK, hard_limit=0))
     except db_exception.DBDuplicateEntry as exc:
-        # Another process has inserted the row. Repeated, the function updates the row.
+        # Another process has inserted the row. The repeated function will update the row.
         raise db_exception.RetryRequest(exc) from exc
 
 
@@ -220,8 +238,9 @@ def show(database: storage_db.Database, project_id: str, usage: bool = True,
          caller: str | None = None) -> quotas.QuotaSet:
     """Return the limits and the usage of a project.
 
-    :param usage: False to return the limits without counting the usage
-    :param caller: project that must have access to the volume types to show; None for all types
+    :param usage: False to return the limits without the usage
+    :param caller: project of the caller. Limits of a volume type are left out if this project has
+        no access to the type; None to include all types
     """
     elsewhere = _elsewhere(database, project_id)
     with database.reader() as connection:
@@ -239,16 +258,17 @@ def show(database: storage_db.Database, project_id: str, usage: bool = True,
 def defaults(database: storage_db.Database, caller: str | None = None) -> dict[str, int]:
     """Return the default limits of projects by name.
 
-    :param caller: project that must have access to the volume types to show; None for all types
+    :param caller: see `show`
     """
-    # The limits of a project without its own limits. No project has an empty id.
+    # No project has an empty id. So the result contains no limits that were set for a project.
     return dict(show(database, '', usage=False, caller=caller).limits)
 
 
 def show_class(database: storage_db.Database, class_name: str) -> dict[str, int]:
     """Return the limits of a quota class by name.
 
-    The default class supplies the limits that the class does not have.
+    If the class has no value for a limit, the value of the default class is returned, or else the
+    configured value.
     """
     with database.reader() as connection:
         keys = quotas.names(_type_names(connection))
@@ -259,16 +279,19 @@ def show_class(database: storage_db.Database, class_name: str) -> dict[str, int]
 
 
 def keys_by_name(database: storage_db.Database) -> dict[str, str]:
-    """Return the keys of all limits, by the names of the limits in the API."""
+    """Return the key of each limit (`quotas.key_of`), by the name of the limit in the API."""
     with database.reader() as connection:
         return quotas.names(_type_names(connection))
 
 
 @storage_db.retried
 def change(database: storage_db.Database, project_id: str, by_key: Mapping[str, int]) -> None:
-    """Set limits of a project, which may be less than its usage."""
+    """Set limits of a project. A limit may be lower than the present usage.
+
+    :param by_key: new limits; other limits of the project are not changed
+    """
     with database.writer() as connection:
-        # Waits for transactions that have checked the former limits.
+        # This waits for transactions that have checked the former limits.
         lock(connection, project_id)
         _replace(connection, _quotas, {'project_id': project_id}, by_key)
 
@@ -285,20 +308,24 @@ def reset(database: storage_db.Database, project_id: str) -> None:
 @storage_db.retried
 def change_class(database: storage_db.Database, class_name: str,
                  by_key: Mapping[str, int]) -> None:
-    """Set limits of a quota class."""
+    """Set limits of a quota class.
+
+    :param by_key: new limits; other limits of the class are not changed
+    """
     try:
         with database.writer() as connection:
             _replace(connection, _classes, {'class_name': class_name}, by_key)
     except db_exception.DBDuplicateEntry as exc:
-        # A concurrent change has inserted the rows. Repeated, the function replaces them.
+        # A concurrent change has inserted the rows. The repeated function will replace the rows.
         raise db_exception.RetryRequest(exc) from exc
 
 
 def forget_type(connection: sa.Connection, type_id: str) -> None:
-    """Delete all limits of a volume type that is being deleted."""
+    """Delete the limits that projects and quota classes have for a volume type."""
     keys = [quotas.key_of(resource, type_id) for resource in quotas.OF_TYPES]
     for table in (_quotas, _classes):
-        # Deleted by the primary key. On MariaDB, a deletion by the resource would lock all rows.
+        # Rows are deleted by their primary key. On MariaDB, a deletion by the resource would lock
+        # all rows of the table.
         for found in connection.execute(
                 sa.select(*table.primary_key.columns).where(table.c.resource.in_(keys))).all():
             connection.execute(table.delete().where(*(
@@ -318,7 +345,7 @@ def _replace(connection: sa.Connection, table: sa.Table, owner: Mapping[str, str
 
 def _is_far(database: storage_db.Database, project_id: str, key: str, added: int,
             limit: int) -> bool:
-    # The distance covers what other processes add without counting, see `MARGIN`.
+    # The distance covers the usage that other processes add without a count, see `MARGIN`.
     grain = quotas.RESOURCES[quotas.split(key)[0]].grain
     used, uncounted = database.counted.get((project_id, key), (0, iter(())))
     return added <= grain and used + MARGIN * grain < limit and next(uncounted, False)
@@ -329,7 +356,10 @@ def _configured(database: storage_db.Database) -> dict[str, int]:
 
 
 def _stored(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, int]:
-    """Return the limits by key. Limits of volume types are contained only if they are set."""
+    """Return the limits in the database by key, and the configured values of other limits.
+
+    The result contains a limit of a volume type only if the limit is set in the database.
+    """
     found = _configured(database)
     for part in (_CLASS, _OWN) if database.quota.use_default_quota_class else (_OWN,):
         found |= {row.key: row.number for row in rows if row.part == part}
@@ -337,7 +367,7 @@ def _stored(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, int
 
 
 def _elsewhere(database: storage_db.Database, project_id: str) -> dict[str, int] | None:
-    """Return the limits by key from the external source, or None if there is no such source."""
+    """Return the limits of a project by key from Keystone, or None if Keystone has no limits."""
     if database.limit_source is None:
         return None
     found = database.limit_source(project_id)
@@ -366,7 +396,7 @@ def _used(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, quota
             add(quotas.GIGABYTES, row.key, 0, size_gb)
             continue
         if row.part == _RETYPING:
-            # The key is the progress of the retype. Only the limits of the new type matter.
+            # The column ``key`` contains the progress of the retype, with the id of the new type.
             type_id = json.loads(row.key)['type_id']
             reserve(quotas.key_of(quotas.VOLUMES, type_id), 1)
             reserve(quotas.key_of(quotas.GIGABYTES, type_id), size_gb)
@@ -402,7 +432,7 @@ def _name_of(connection: sa.Connection, type_id: str) -> str:
 
 
 def _rows(connection: sa.Connection, project_id: str, parts: frozenset[str]) -> list[Any]:
-    # One statement, so that limits and usage are of the same moment.
+    # A single statement reads the limits and the usage as of the same moment.
     return _statement(parts).rows(connection, project_id=project_id)
 
 

@@ -1,7 +1,7 @@
 """Conversion of database rows to records, and conditional updates.
 
-No other module knows how a record is stored. A conditional update changes a volume or snapshot
-only if its row is as read.
+No other module converts rows to records. A conditional update changes a volume or a snapshot only
+if its row has not changed since it was read.
 """
 import dataclasses
 import functools
@@ -34,35 +34,36 @@ _Record = TypeVar('_Record', bound='DataclassInstance')
 
 STORED = tuple(field.name for field in dataclasses.fields(records.Attachment)
                 if field.name in models.attachments.c)
-"""Fields of an attachment that its row contains, some in another form."""
-# Dictionaries, because the lookup of a member of an enumeration by its value is slow.
+"""Fields of `records.Attachment` that have a column of the same name."""
+# These are dictionaries, because finding the member of an enumeration by its value is slow.
 _STATES: dict[str | None, Any] = {None: None}
 _STATES |= {state.value: state for state in attachment_lifecycle.State}
 MODES: dict[str | None, Any] = {None: None}
 MODES |= {mode.value: mode for mode in connections.AccessMode}
-"""Access modes by their stored values; None for NULL."""
+"""Access modes by their stored values. NULL is converted to None."""
 TEXT_LENGTH = models.NAME_LENGTH
 """Maximum number of characters of a name, a host or a mountpoint."""
 
 
 def to_json(value: Any) -> str | None:
-    """Return a structure as JSON for a text column, or None for None."""
-    # ASCII by default, so that the text does not depend on the character set of the table.
+    """Return a value as JSON for a text column, or None for None."""
+    # The JSON is ASCII, so that it does not depend on the character set of the table.
     return None if value is None else json.dumps(value, separators=(',', ':'))
 
 
 def from_json(text: str | None) -> Any:
-    """Return the structure stored by `to_json`, or None for None."""
+    """Return the value that `to_json` has converted, or None for None."""
     if text is None:
         return None
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        # NaN or half of a surrogate pair, which the standard library writes and orjson refuses.
+        # The text contains NaN or half of a surrogate pair. The standard library writes these
+        # values, but orjson refuses them.
         return json.loads(text)
 
 
-# Conversions of columns of an attachment whose values have another form in the record.
+# Functions that convert the value of a column of an attachment to the value of the field.
 _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
     (_STATES.__getitem__, ('state', 'previous_state')),
     (MODES.__getitem__, ('mode', 'previous_mode')),
@@ -70,10 +71,11 @@ _READ: Mapping[str, Callable[[Any], Any]] = {name: read for read, names in (
 
 
 def record(kind: type[_Record], row: Any, **given: Any) -> _Record:
-    """Return a record whose fields have the names of the columns of a row.
+    """Create a record from a row whose columns have the names of the fields.
 
-    :param row: row, or its values by name
-    :param given: values of fields that are not stored, or stored in another form
+    :param kind: class of the record
+    :param row: row, or its values by column name
+    :param given: values of fields that have no column, or a column with a value of another type
     """
     values = _values(row)
     return kind(**{name: values[name] for name in _names(kind) if name not in given}, **given)
@@ -81,9 +83,9 @@ def record(kind: type[_Record], row: Any, **given: Any) -> _Record:
 
 def each(kind: type[_Record], list_rows: Sequence[Any],
          given: Sequence[Mapping[str, Any]]) -> list[_Record]:
-    """Return the records of a long list of rows, which is faster than `record` for each row.
+    """Create a record from each row of a list. For long lists, this is faster than `record`.
 
-    :param given: for each row, the values of the same fields as in `record`
+    :param given: for each row, the argument ``given`` of `record`
     """
     if not list_rows:
         return []
@@ -95,7 +97,7 @@ def each(kind: type[_Record], list_rows: Sequence[Any],
 
 
 def _values(row: Any) -> Any:
-    # A mapping, because the lookup of thirty names in the row itself takes twice as long.
+    # The mapping is used because finding thirty values in the row itself takes twice as long.
     if isinstance(row, sa.Row):
         return row._mapping
     return row._asdict() if hasattr(row, '_asdict') else row
@@ -109,7 +111,9 @@ def _names(kind: type['DataclassInstance']) -> tuple[str, ...]:
 def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
     """Return True if a row exists and has the given values.
 
-    Times from now, which the database computes, are not compared.
+    :param row: None if the row does not exist
+    :param values: values by column name. A `clock.Later` is not compared, because the database has
+        computed the value
     """
     return row is not None and all(
         getattr(row, name) == value for name, value in values.items()
@@ -119,11 +123,11 @@ def holds(row: sa.Row[Any] | None, values: Mapping[str, Any]) -> bool:
 def attachment(row: Any, volume: records.VolumeFacts | None = None,
                sealed: records.SealedCredential | None = None,
                prefix: str = '') -> records.Attachment:
-    """Return an attachment from its row.
+    """Create an attachment from its row.
 
-    :param volume: facts of the volume, if read together with the attachment
-    :param sealed: credential of the connection, if read together with the attachment
-    :param prefix: prefix of the names of the columns in ``row``
+    :param volume: facts of the volume; None if they were not read
+    :param sealed: credential of the connection; None if there is none, or if it was not read
+    :param prefix: prefix of the column names in ``row``
     """
     found = _values(row)
     values = {name: found[f'{prefix}{name}'] for name in STORED}
@@ -133,25 +137,25 @@ def attachment(row: Any, volume: records.VolumeFacts | None = None,
 
 def made_attachment(values: Mapping[str, Any],
                     sealed: records.SealedCredential | None = None) -> records.Attachment:
-    """Return a new attachment from the columns that were inserted. Other columns are NULL."""
+    """Create an attachment from the columns of its inserted row. All other columns are NULL."""
     return attachment({**dict.fromkeys(STORED), **values}, sealed=sealed)
 
 
 def attachment_with(before: records.Attachment, values: Mapping[str, Any]) -> records.Attachment:
-    """Return an attachment as it is after columns were written, without its volume."""
+    """Return an attachment with the given columns changed, and without the facts of its volume."""
     changed = {name: _READ[name](value) if name in _READ else value
                for name, value in values.items() if name in STORED}
     return dataclasses.replace(before, **changed, volume=None)
 
 
 def attachment_event(row: Any) -> records.AttachmentEvent:
-    """Return an event of the history of attachments from its row."""
+    """Create an event of the history of attachments from its row."""
     return record(records.AttachmentEvent, row, old_state=_STATES[row.old_state],
                   new_state=_STATES[row.new_state])
 
 
 def qos_specs(row: sa.Row[Any]) -> records.QosSpecs:
-    """Return QoS specs from their row."""
+    """Create QoS specs from their row."""
     return record(records.QosSpecs, row, specs=from_json(row.specs))
 
 
@@ -167,7 +171,7 @@ def limits(row: sa.Row[Any]) -> dict[str, str | int | None] | None:
 
 def made_volume(values: Mapping[str, Any], kind: records.VolumeType,
                 metadata: Mapping[str, str]) -> records.Volume:
-    """Return a new volume from the columns that were inserted. Other columns are NULL."""
+    """Create a volume from the columns of its inserted row. All other columns are NULL."""
     return volume({**dict.fromkeys(_names(records.Volume)), **values,
                    'volume_type_name': kind.name}, dict(metadata), ())
 
@@ -175,24 +179,30 @@ def made_volume(values: Mapping[str, Any], kind: records.VolumeType,
 def volume(row: Any, metadata: dict[str, str], attached: tuple[records.AttachedServer, ...],
            limits: dict[str, str | int | None] | None = None,
            image_metadata: Mapping[str, str] | None = None) -> records.Volume:
-    """Return a volume from its row, with the name of its type, and from its related rows."""
+    """Create a volume from its row and from rows of other tables.
+
+    :param row: row of the volume, with the name of its volume type
+    :param attached: completed attachments of the volume
+    """
     return record(records.Volume, row, metadata=metadata, attached=attached, limits=limits,
                   image_metadata=image_metadata or {})
 
 
 def check_judged(row: Any, judged: records.Judged, absent: errors.NotFound) -> None:
-    """Raise ``absent`` if a locked row belongs to another project than the judged one.
+    """Check that the volume or snapshot for which a request was authorized has kept its project.
 
-    :param row: None if there is no such live row
+    :param row: locked row of the volume or snapshot; None if there is no such live row
+    :param absent: error that is raised if the check fails
     """
     if row is None or row.project_id != judged.project_id:
         raise absent
 
 
 def update(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) -> None:
-    """Update a volume or snapshot on condition that its row is as read.
+    """Update a volume or snapshot on condition that it has not changed since it was read.
 
-    :raises RetryRequest: the row has changed; `storage_db.retried` then repeats the verb
+    :param row: row of the volume or snapshot as read
+    :raises RetryRequest: the row has changed. `storage_db.retried` then repeats the whole function
     """
     as_read = {'id': row.id, 'project_id': row.project_id, 'generation': row.generation}
     if statements.update(connection, table, as_read, values) != 1:
@@ -201,8 +211,8 @@ def update(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) 
 
 
 def advance(connection: sa.Connection, table: sa.Table, row: Any, **values: Any) -> None:
-    """Update a volume or snapshot as `update` does, and increment its generation.
+    """Update a volume or snapshot like `update`, and increment its generation.
 
-    :raises RetryRequest: the row has changed
+    :raises RetryRequest: the row has changed since it was read
     """
     update(connection, table, row, **values, generation=row.generation + 1)

@@ -1,12 +1,12 @@
 """Rows of asynchronous work: claim, renewal, handover and end.
 
-Most changes are single statements. Deadlines use the time of the database. If a resource and its
-work change together, both change in one transaction, and the row of the resource is locked first.
-Functions for such transactions have a connection as their first argument. The other functions are
-transactions of their own.
+A work item is an operation that continues after the response. The table ``work`` contains the work
+on volumes and snapshots. The work on an attachment is part of the row of the attachment. Deadlines
+are compared with the time of the database.
 
-The table of work contains the work on volumes and snapshots. The work on an attachment is part of
-the row of the attachment.
+If a resource and its work change together, both change in one transaction, which locks the row of
+the resource first. Functions for such transactions have a connection as their first argument. Any
+other function that writes executes a transaction of its own.
 """
 import datetime
 from collections.abc import Callable
@@ -32,22 +32,22 @@ _State = attachment_lifecycle.State
 VERBS = {_State.CONNECTING: 'connect', _State.DISCONNECTING: 'disconnect'}
 """Verbs of the work on attachments, by the transitional state of the attachment."""
 NOUNS = ('attachment', 'snapshot', 'volume')
-"""Resources that can have work."""
+"""Kinds of resources that can have work."""
 Say = Callable[[sa.Connection], None]
-"""Function that creates a user message in the transaction that ends the work, so that a process
-that dies cannot end the work without the message.
+"""Function that creates a user message in the transaction that ends the work, so that either both
+are stored or neither.
 """
 PASSED = -0.001
-"""Seconds until the deadline of work that is due at once. With zero, the work would not be due in
-the same millisecond, because a deadline must be earlier than the current time.
+"""Seconds until the deadline of work that is due at once. Work is due when its deadline is earlier
+than the current time. With zero seconds, it would not be due within the same millisecond.
 """
 _OF_RESOURCE = (_work.c.noun == statements.value('noun'),
                 _work.c.resource_id == statements.value('resource_id'))
 _OWNED = (*_OF_RESOURCE, _work.c.verb == statements.value('verb'),
           _work.c.generation == statements.value('generation'),
           _work.c.owner == statements.value('owner'))
-# A message of an older generation changes nothing, because the row is gone or has a later
-# generation.
+# A message with an older generation changes nothing, because the row no longer exists or has a
+# later generation.
 _CLAIM = statements.Statement(lambda dialect: _work.update().where(
     *_OF_RESOURCE, _work.c.verb == statements.value('verb'),
     sa.or_(_work.c.generation < statements.value('generation'), sa.and_(
@@ -63,13 +63,13 @@ _END_OWNED = statements.Statement(lambda dialect: _work.delete().where(*_OWNED))
 
 
 class Overview(NamedTuple):
-    """Counts of attachments and of work in progress.
+    """Numbers of attachments and of work items.
 
     :ivar attachments: number of live attachments by state
-    :ivar oldest: age in seconds of the oldest attachment with a deadline, by state. The age counts
-        from the last change of the attachment
-    :ivar work: number of work items by noun, verb and phase, which is ``waiting``, ``running`` or
-        ``overdue``
+    :ivar oldest: by state, the seconds since the last change of the attachment that has not
+        changed for the longest time. Only attachments with a deadline count
+    :ivar work: number of work items by noun, verb and phase. The phase is ``waiting``, ``running``
+        or ``overdue``
     """
 
     attachments: dict[str, int]
@@ -78,7 +78,7 @@ class Overview(NamedTuple):
 
     @property
     def overdue(self) -> dict[str, int]:
-        """Number of work items of each noun whose deadline has passed."""
+        """Number of work items whose deadline has passed, by noun."""
         counts = dict.fromkeys(NOUNS, 0)
         for (noun, _, phase), number in self.work.items():
             counts[noun] = counts.get(noun, 0) + (number if phase == 'overdue' else 0)
@@ -86,7 +86,7 @@ class Overview(NamedTuple):
 
 
 def silent(connection: sa.Connection) -> None:
-    """Create no user message."""
+    """Create no user message. This is the default of parameters of type `Say`."""
 
 
 def begin(connection: sa.Connection, database: storage_db.Database, claim: records.Claim,
@@ -94,8 +94,8 @@ def begin(connection: sa.Connection, database: storage_db.Database, claim: recor
     """Insert a work item in the transaction that changes its resource.
 
     :param seconds: seconds until the deadline, or the deadline itself. Until then, other processes
-        leave the work to the owner or to the process that receives the message. Negative seconds
-        are a deadline that has passed
+        leave the work to the owner, or to the process that receives the message about the work.
+        With negative seconds, the deadline has passed already
     :param host: ``host@backend`` that executes the work; None for any scheduler
     :param values: other columns; ``progress`` is a dictionary
     """
@@ -108,9 +108,9 @@ def begin(connection: sa.Connection, database: storage_db.Database, claim: recor
 
 def replace(connection: sa.Connection, database: storage_db.Database, claim: records.Claim,
             seconds: float | datetime.datetime, host: str | None, **values: Any) -> None:
-    """Replace the work item of a resource, if any, with a new one.
+    """Delete the work item of a resource, if there is any, and insert a new work item.
 
-    The parameters are those of `begin`.
+    For the parameters see `begin`.
     """
     _END.change(connection, noun=claim.noun, resource_id=claim.resource_id)
     begin(connection, database, claim, seconds, host, **values)
@@ -119,18 +119,21 @@ def replace(connection: sa.Connection, database: storage_db.Database, claim: rec
 def end(connection: sa.Connection, claim: records.Claim) -> None:
     """Delete a work item that has ended, in the transaction that changes its resource.
 
-    :param claim: the claim; the work of any owner is deleted if its owner is None
-    :raises StaleGeneration: another process owns the work
+    :param claim: claim on the work. If it has no owner, work of any owner and verb is deleted
+    :raises StaleGeneration: another process owns the work, or the work has ended already
     """
-    # Without an owner, the lock of the resource and its status decide, and the work may be absent.
+    # A caller without a claim holds the lock of the resource and has checked its status. There may
+    # be no work.
     if not _end(connection, claim) and claim.owner is not None:
         raise _stale(claim)
 
 
 def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
-    """Delete a work item that no manager has, in the transaction that changes its resource.
+    """Delete a work item that no manager has accepted yet.
 
-    :raises StaleGeneration: a manager has claimed the work, or the work has ended
+    The transaction also changes the resource of the work item.
+
+    :raises StaleGeneration: a manager has accepted the work, or the work has ended
     """
     if connection.execute(_work.delete().where(
             _work.c.noun == claim.noun, _work.c.resource_id == claim.resource_id,
@@ -140,11 +143,10 @@ def end_unbegun(connection: sa.Connection, claim: records.Claim) -> None:
 
 def change(connection: sa.Connection, claim: records.Claim, seconds: float | None = None,
            **values: Any) -> None:
-    """Update columns of a work item whose resource is locked.
+    """Update columns of the work item of a locked resource.
 
-    Only the resource of the claim is used. Its owner and generation are not compared.
-
-    :param seconds: seconds until the deadline; None to keep the deadline
+    :param claim: claim on the work; its verb, owner and generation are not compared with the row
+    :param seconds: seconds until the new deadline; None to keep the deadline
     """
     if seconds is not None:
         values['deadline'] = clock.now(seconds)
@@ -155,10 +157,12 @@ def change(connection: sa.Connection, claim: records.Claim, seconds: float | Non
 
 def place_again(connection: sa.Connection, claim: records.Claim, seconds: float,
                 progress: dict[str, Any]) -> None:
-    """Return a work item to the schedulers, with the next generation of its locked resource.
+    """Return a work item to the schedulers, and increment its generation.
 
-    :param seconds: seconds until the deadline
-    :param progress: new progress, which replaces the former one
+    The caller increments the generation of the resource, which is locked.
+
+    :param seconds: seconds until the new deadline
+    :param progress: new progress of the work
     """
     change(connection, claim, generation=claim.generation + 1, host=None, owner=None,
            progress=rows.to_json(progress), deadline=clock.now(seconds))
@@ -169,18 +173,18 @@ def find(connection: sa.Connection, noun: str, resource_id: str,
     """Return the row of the work on a resource.
 
     :param locked: True to lock the row until the transaction ends
-    :returns: the row; None if there is no work on the resource
+    :returns: row of the work item; None if there is no work on the resource
     """
     query = _work.select().where(_work.c.noun == noun, _work.c.resource_id == resource_id)
     return connection.execute(query.with_for_update() if locked else query).one_or_none()
 
 
 def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) -> sa.Row[Any]:
-    """Return the row of a work item whose resource is locked.
+    """Return the row of the work item of a locked resource.
 
-    :param claim: the claim; any owner matches if its owner is None
+    :param claim: claim on the work. If it has no owner, work of any owner is returned
     :param locked: True to lock the row of the work item as well
-    :raises StaleGeneration: there is no work on the resource, or another process owns it
+    :raises StaleGeneration: there is no work on the resource, or another process owns the work
     """
     row = find(connection, claim.noun, claim.resource_id, locked)
     if row is None or claim.owner not in (None, row.owner):
@@ -189,9 +193,10 @@ def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) 
 
 
 def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """Return the claim on the cleanup of a volume on a pool to which it does not belong.
+    """Return the claim on removing data from a pool to which the volume does not belong.
 
-    :param pool: ``host@backend#pool`` of the remains
+    :param volume_id: id of the volume that has left the data on the pool
+    :param pool: ``host@backend#pool``
     """
     return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
@@ -199,15 +204,16 @@ def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Clai
 @storage_db.retried
 def claim(database: storage_db.Database, new_claim: records.Claim, host: str | None,
           seconds: float) -> bool:
-    """Claim work that a message requests, for the owner of the claim.
+    """Claim work for a process instance that has received a message about the work.
 
-    A repeated message succeeds again if the same owner has the work.
+    If the process instance has the claim already, it gets the claim again.
 
-    :param new_claim: the claim, with the generation of the message
+    :param new_claim: claim with the process instance as its owner, and the generation of the
+        message
     :param host: ``host@backend`` that executes the work
     :param seconds: seconds until the deadline
-    :returns: False if the work has changed since the message was sent, or if another process
-        instance has claimed it
+    :returns: False if the work has ended or has a later generation, or if another process instance
+        has claimed the work
     """
     with database.writer() as connection:
         return _CLAIM.change(connection, **new_claim._asdict(), host=host, seconds=seconds) == 1
@@ -216,17 +222,17 @@ def claim(database: storage_db.Database, new_claim: records.Claim, host: str | N
 @storage_db.retried
 def take(database: storage_db.Database, item: records.Work, owner: str,
          seconds: float) -> records.Claim | None:
-    """Take over a work item, unless it has changed since it was read.
+    """Claim a work item whose former owner no longer works on it.
 
-    An earlier owner that is still running loses its claim, and discovers this when it ends the
-    work.
+    If the former owner is still running, it loses its claim, and fails when it ends the work.
 
     :param item: the work item as it was read
+    :param owner: process instance that gets the claim
     :param seconds: seconds until the new deadline
-    :returns: the claim of the new owner; None if the work item has changed since it was read
+    :returns: claim of the new owner; None if the work item has changed since it was read
     """
-    # The generation of the resource does not change. After a lost commit, the owner and the number
-    # of attempts show whether this call has taken the work.
+    # The generation does not change. If the connection is lost during the commit, the owner and
+    # the number of attempts show whether this call has claimed the work.
     with database.writer(lambda again: again.execute(sa.select(_work.c.id).where(
             _work.c.id == item.id, _work.c.owner == owner,
             _work.c.attempts == item.attempts + 1).with_for_update(),
@@ -234,7 +240,7 @@ def take(database: storage_db.Database, item: records.Work, owner: str,
         done = connection.execute(_work.update().where(
             _work.c.id == item.id, _work.c.generation == item.generation,
             _work.c.attempts == item.attempts,
-            # A deadline that was extended meanwhile means that the owner is still running.
+            # If the deadline was extended in the meantime, the owner is still running.
             sa.or_(_work.c.deadline == item.deadline, _work.c.deadline < clock.now()))
             .values(owner=owner, attempts=item.attempts + 1, deadline=clock.now(seconds)))
         if done.rowcount != 1:
@@ -244,10 +250,10 @@ def take(database: storage_db.Database, item: records.Work, owner: str,
 
 @storage_db.retried
 def renew(database: storage_db.Database, held: records.Claim, seconds: float) -> bool:
-    """Extend the deadline of work in progress.
+    """Extend the deadline of claimed work.
 
     :param seconds: seconds until the new deadline
-    :returns: False if another process has taken the work over, or if the work has ended
+    :returns: False if another process has claimed the work, or if the work has ended
     """
     with database.writer() as connection:
         return _RENEW.change(connection, **held._asdict(), seconds=seconds) == 1
@@ -255,10 +261,10 @@ def renew(database: storage_db.Database, held: records.Claim, seconds: float) ->
 
 @storage_db.retried
 def note(database: storage_db.Database, held: records.Claim, **facts: Any) -> None:
-    """Record the progress of a work item.
+    """Add entries to the progress of claimed work.
 
-    :param facts: entries that are added to the progress
-    :raises StaleGeneration: another process has taken the work over, or the work has ended
+    :param facts: the entries
+    :raises StaleGeneration: another process has claimed the work, or the work has ended
     """
     with database.writer() as connection:
         row = read(connection, held)
@@ -269,11 +275,11 @@ def note(database: storage_db.Database, held: records.Claim, **facts: Any) -> No
 
 @storage_db.retried
 def interrupt(database: storage_db.Database, held: records.Claim, error: str) -> None:
-    """Release the claim on work whose attempt ended with an unknown outcome.
+    """Release the claim on work after an attempt with an unknown outcome.
 
-    The deadline is kept, and the work is repeated after it.
+    The deadline is kept. After the deadline, the work is attempted again.
 
-    :param error: reason, for operators
+    :param error: error of the attempt, for operators
     """
     with database.writer() as connection:
         _update(connection, held, owner=None, error=error)
@@ -281,9 +287,9 @@ def interrupt(database: storage_db.Database, held: records.Claim, error: str) ->
 
 @storage_db.retried
 def hand_over(database: storage_db.Database, owner: str) -> int:
-    """Release all work of a process instance, so that other processes resume it at once.
+    """Release all claims of a process instance, so that other processes resume the work at once.
 
-    :returns: number of released work items
+    :returns: number of work items whose claim was released
     """
     with database.writer() as connection:
         return connection.execute(_work.update().where(_work.c.owner == owner).values(
@@ -292,9 +298,10 @@ def hand_over(database: storage_db.Database, owner: str) -> int:
 
 @storage_db.retried
 def hasten(database: storage_db.Database, waiting: records.Claim) -> None:
-    """Make new work due at once if its message could not be sent.
+    """Make new work due at once, because the message about the work could not be sent.
 
-    The next pass of recovery then finds the work before its original deadline.
+    The next pass of the recovery then finds the work, although its original deadline has not
+    passed yet.
     """
     with database.writer() as connection:
         _update(connection, waiting._replace(owner=None), deadline=clock.now(PASSED))
@@ -302,13 +309,13 @@ def hasten(database: storage_db.Database, waiting: records.Claim) -> None:
 
 @storage_db.retried
 def forget(database: storage_db.Database, claim: records.Claim, say: Say = silent) -> None:
-    """Delete a work item that is independent of the status of its resource.
+    """Delete a work item on which the status of its resource does not depend.
 
-    Nothing is deleted if another process owns the work. A claim without an owner matches any
-    owner.
+    :param claim: claim on the work. If it has no owner, work of any owner is deleted. Otherwise
+        nothing is deleted if another process owns the work
     """
     with database.writer() as connection:
-        # Whether there was any work does not matter: the resource does not depend on it.
+        # The result is ignored. The work may have ended already.
         _end(connection, claim)
         say(connection)
 
@@ -317,12 +324,15 @@ def due(database: storage_db.Database, host: str | None, owner: str | None = Non
         shared: bool = False) -> list[records.Work]:
     """Return work items whose deadline has passed.
 
+    At the start of a process, work that no running process executes is also returned before its
+    deadline. This is work without an owner, and work of other process instances.
+
     :param host: ``host@backend`` of the work; None for the work of schedulers
-    :param owner: at the start of a process, its process instance. Work items without an owner or
-        of other process instances are then returned before their deadline too. None while the
-        process is running
-    :param shared: True if other processes do the same work. Before their deadline, only work items
-        without an owner or of earlier instances of the same service are then returned
+    :param owner: owner name of the process instance that is starting; None for a process that has
+        started already
+    :param shared: True if several processes execute the work of ``host``. Of the work of other
+        process instances, only that of earlier instances of the same service is then returned
+        before its deadline
     """
     is_due: sa.ColumnElement[bool] = _work.c.deadline < clock.now()
     if owner is not None:
@@ -345,16 +355,16 @@ def get(database: storage_db.Database, work_id: str) -> records.Work:
 
 
 def of_resource(database: storage_db.Database, noun: str, resource_id: str) -> records.Work | None:
-    """Return the work item of a resource, or None."""
+    """Return the work item of a resource, or None if there is no work on the resource."""
     found = _read(database, _work.select().where(
         _work.c.noun == noun, _work.c.resource_id == resource_id))
     return found[0] if found else None
 
 
 def list_all(database: storage_db.Database, host: str | None = None) -> list[records.Work]:
-    """Return all work in progress, including that on attachments, oldest first.
+    """Return all work that has not ended, including the work on attachments, oldest first.
 
-    :param host: ``host@backend`` of the work; None for all
+    :param host: ``host@backend`` of the work; None for the work of all hosts
     """
     acts = _work.select()
     moves = sa.select(_attachments, _volumes.c.pool).outerjoin(
@@ -370,9 +380,9 @@ def list_all(database: storage_db.Database, host: str | None = None) -> list[rec
 
 
 def overview(database: storage_db.Database) -> Overview:
-    """Return the current counts."""
-    # The numbers of attachments by state come from an index. The other queries read only rows that
-    # have a deadline.
+    """Return the present numbers of attachments and of work items."""
+    # The query for the numbers of attachments reads only an index. The other queries read only
+    # rows that have a deadline.
     counts = sa.select(_attachments.c.state, sa.func.count()).where(
         models.live(_attachments)).group_by(_attachments.c.state)
     since = sa.func.min(sa.func.coalesce(_attachments.c.updated_at, _attachments.c.created_at))

@@ -1,8 +1,8 @@
-"""Ends of work: done, failed, refused or cancelled, according to the table of verbs.
+"""Ends of work: done, failed, refused or cancelled, according to the table in `work_verbs`.
 
-Each function changes the resource, ends the work and creates the user message in one transaction,
-under the lock of the resource. The transaction can be repeated. After a lost connection it is
-checked whether the commit was stored.
+Each function changes the resource, deletes the work item and creates the user message in one
+transaction, under the lock of the resource. The transaction can be repeated. If the connection is
+lost during the commit, a query determines whether the changes are stored.
 
 Failpoints: ``db.<noun>.<verb>.<outcome>.before`` and ``.after``.
 """
@@ -40,7 +40,12 @@ class _Move(Protocol):
 
 
 class _Noun(NamedTuple):
-    """Functions of one kind of resource."""
+    """Functions for one kind of resource, volumes or snapshots.
+
+    :ivar table: module with the functions that lock a row of the resource
+    :ivar status: name of the column that an event changes
+    :ivar move: applies an event to a locked row
+    """
 
     table: Any
     status: str
@@ -54,7 +59,7 @@ _NOUNS = {'volume': _Noun(volume_rows, 'own_status', volume_rows.move),
 def finish(database: storage_db.Database, held: records.Claim) -> None:
     """End work that the backend has completed.
 
-    :raises StaleGeneration: another process has taken the work over
+    :raises StaleGeneration: another process has claimed the work, or the work has ended already
     """
     verb, row = _end(database, 'done', held)
     assert verb.done is not None
@@ -64,9 +69,9 @@ def finish(database: storage_db.Database, held: records.Claim) -> None:
 
 def fail(database: storage_db.Database, held: records.Claim,
          say: work.Say = work.silent) -> None:
-    """End work that the backend refused permanently.
+    """End work that the backend has refused permanently.
 
-    :raises StaleGeneration: another process has taken the work over
+    :raises StaleGeneration: another process has claimed the work, or the work has ended already
     """
     _log('failed', *_end(database, 'failed', held, say))
 
@@ -75,8 +80,9 @@ def refuse(database: storage_db.Database, verb: str, volume_id: str, generation:
            say: work.Say = work.silent) -> None:
     """End work on a volume for which the scheduler has found no pool.
 
-    :param verb: name of the verb without the noun
-    :raises StaleGeneration: a volume service has accepted the work, or the work has ended
+    :param verb: name of the operation without the noun, such as ``extend``
+    :param generation: generation that the volume must have
+    :raises StaleGeneration: a volume service has accepted the work, or the work has ended already
     """
     waiting = records.Claim('volume', volume_id, verb, generation, None)
     _log('refused', *_end(database, 'refused', waiting, say))
@@ -84,17 +90,17 @@ def refuse(database: storage_db.Database, verb: str, volume_id: str, generation:
 
 def cancel(database: storage_db.Database, at_work: records.Work,
            say: work.Say = work.silent) -> None:
-    """Cancel work at the request of an administrator, if that is safe.
+    """Cancel work at the request of an administrator.
 
-    :raises Conflict: a backend may have started the work
-    :raises StaleGeneration: another process has taken the work over
+    :raises Conflict: the work has got too far to be cancelled, see `work_verbs.Cancels`
+    :raises StaleGeneration: another process has claimed the work, or the work has ended already
     """
     _log('cancelled', *_end(database, 'cancelled', at_work.claim, say))
 
 
 def forget(database: storage_db.Database, at_work: records.Work,
            say: work.Say = work.silent) -> None:
-    """Cancel work that no resource depends on."""
+    """Cancel work on which the status of its resource does not depend, such as a notification."""
     work.forget(database, at_work.claim, say)
 
 
@@ -116,7 +122,8 @@ def _write(database: storage_db.Database, verb: work_verbs.Verb, outcome: str,
     def stepped(again: sa.Connection) -> bool:
         return rows.holds(noun.table.await_others(again, claim.resource_id), wrote)
 
-    # The scheduler raises the generation of a volume without that of its work.
+    # When a scheduler claims a pool, it increments the generation of the volume, but not the
+    # generation of the work.
     is_any = outcome == 'cancelled' and verb.cancels is work_verbs.Cancels.UNPLACED
     with database.writer(stepped) as connection:
         row = noun.table.lock_at(connection, claim.resource_id,
@@ -125,7 +132,7 @@ def _write(database: storage_db.Database, verb: work_verbs.Verb, outcome: str,
         chosen = None if ending.chosen is None else ending.chosen(progress)
         values = ending.values(work_verbs.Ended(connection, database, row, progress))
         status = noun.move(connection, database, row, ending.event, chosen, **values)
-        # `stepped` compares these after a lost commit.
+        # `stepped` compares these values if the connection is lost during the commit.
         wrote |= {'generation': row.generation + 1, noun.status: status}
         say(connection)
     return row
@@ -133,15 +140,18 @@ def _write(database: storage_db.Database, verb: work_verbs.Verb, outcome: str,
 
 def _end_work(connection: sa.Connection, verb: work_verbs.Verb, outcome: str,
               claim: records.Claim) -> dict[str, Any]:
-    """End the work within the transaction, and return its progress if the ending needs it."""
+    """Delete the work item within the transaction.
+
+    :returns: progress of the work; empty if the outcome does not need the progress
+    """
     if outcome == 'refused':
-        # The scheduler has no claim. A volume service that accepts the work sets the host.
+        # The scheduler has no claim. A work item has a host when a volume service has accepted it.
         work.end_unbegun(connection, claim)
         return {}
     progress: dict[str, Any] = {}
     if outcome == 'cancelled' or getattr(verb, outcome).reads:
-        # Cancelling locks the work, because a volume service accepts work without the lock of the
-        # resource.
+        # A cancellation locks the work item, because a volume service accepts work without the
+        # lock of the resource.
         at_work = work.read(connection, claim, locked=outcome == 'cancelled')
         if outcome == 'cancelled' and _BEGUN[verb.cancels](at_work):
             place = '' if at_work.host is None else f' on {at_work.host}'

@@ -1,9 +1,9 @@
-"""Table of the verbs of work on volumes and snapshots, with the outcomes of each verb.
+"""Table of the operations on volumes and snapshots that are executed as work.
 
-The start of work is written in a module of the resource, because verbs differ in their checks,
-claims and progress. The ends of work have common code (`work_ends`). The table contains what
-differs between them: the event of the lifecycle, the columns to write, the log sentence, and the
-user message. An outcome that is absent from the table is written in a module of the resource.
+The noun of an operation is the kind of its resource, and the verb is its name, such as ``extend``.
+The common code that ends work (`work_ends`) takes from this table how the resource changes, which
+sentence is logged, and which user message is created. An outcome that is absent from the table is
+implemented in a module of the resource. The start of each operation is also implemented there.
 """
 import dataclasses
 import enum
@@ -31,10 +31,10 @@ Status = volume_lifecycle.OwnStatus | snapshots.Status
 
 
 class Ended(NamedTuple):
-    """Work that ends, as input of `Ending.values`.
+    """Argument of `Ending.values`: work that ends, and the transaction in which it ends.
 
     :ivar row: row of the locked resource
-    :ivar progress: progress of the work; empty unless the ending reads it
+    :ivar progress: progress of the work; empty if `Ending.reads` is False
     """
 
     connection: sa.Connection
@@ -44,7 +44,7 @@ class Ended(NamedTuple):
 
 
 class Cancels(enum.Enum):
-    """Time at which work can be cancelled, provided that no process is executing the work."""
+    """Phase in which work can be cancelled, provided that no process is executing the work."""
 
     UNPLACED = 'before a manager has accepted the work'
     UNBEGUN = 'before the first attempt'
@@ -56,16 +56,16 @@ def _nothing(ended: Ended) -> Mapping[str, Any]:
 
 
 class Ending(NamedTuple):
-    """Outcome of work: how it changes the resource and what is logged.
+    """Outcome of work, with the changes and the log sentence that belong to the outcome.
 
     :ivar event: event that is applied to the resource
     :ivar sentence: log sentence
-    :ivar values: changes other rows within the transaction, and returns further columns of the
-        resource
-    :ivar chosen: returns the new status from the progress, if the lifecycle does not determine it;
-        None otherwise
-    :ivar reads: True if ``values`` or ``chosen`` need the progress
-    :ivar level: log level of an outcome other than done
+    :ivar values: function that changes other rows within the transaction, and returns further
+        columns of the resource
+    :ivar chosen: function that returns the new status of the resource from the progress; None if
+        the event determines the new status
+    :ivar reads: True if ``values`` or ``chosen`` needs the progress
+    :ivar level: log level; not used for the outcome done, which is a step of the log
     """
 
     event: volume_lifecycle.Event | snapshots.Event
@@ -78,15 +78,16 @@ class Ending(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verb:
-    """Verb of work, with its outcomes.
+    """Operation that is executed as work, with the outcomes that are in the table.
 
+    :ivar noun: kind of the resource, ``volume`` or ``snapshot``
     :ivar at: own statuses of a volume while the work is in progress; empty for snapshots
     :ivar done: outcome if the backend has completed the work
-    :ivar failed: outcome if the backend refused the work permanently
+    :ivar failed: outcome if the backend has refused the work permanently
     :ivar refused: outcome if the scheduler has found no pool
     :ivar cancelled: outcome if an administrator has cancelled the work
-    :ivar failed_message: user message of a failure or refusal, to which the reason is added
-    :ivar cancelled_message: user message of a cancellation
+    :ivar failed_message: user message for the outcomes failed and refused. The reason is appended
+    :ivar cancelled_message: user message for the outcome cancelled; None for no message
     """
 
     noun: str
@@ -102,7 +103,7 @@ class Verb:
 
     @property
     def full_name(self) -> str:
-        """Name of the verb with its noun: ``noun.verb``."""
+        """Name of the operation with its noun, such as ``volume.extend``."""
         return f'{self.noun}.{self.name}'
 
 
@@ -117,7 +118,7 @@ def _bury(ended: Ended) -> Mapping[str, Any]:
 
 
 def _keep_snapshots_in_error(ended: Ended) -> Mapping[str, Any]:
-    # On MariaDB, a locking read that finds no snapshots would lock the gap between rows.
+    # On MariaDB, a locking read of a volume without snapshots would lock the gap between rows.
     if snapshot_rows.dependants(ended.connection, ended.row.id).has_snapshots:
         snapshot_rows.cannot_delete_with(ended.connection, ended.database, ended.row.id)
     return {}
@@ -143,7 +144,7 @@ def _leave_storage(ended: Ended) -> Mapping[str, Any]:
 
 
 def _failed_migration(ended: Ended) -> Mapping[str, Any]:
-    # A retype whose migration has not started gets no migration status.
+    # A retype that has not started to migrate the volume leaves its migration status unchanged.
     row = ended.row
     begun = row.own_status != _Own.RETYPING or row.migration_status in volume_lifecycle.MOVING
     return {'migration_status': 'error'} if begun else {}
