@@ -1,8 +1,7 @@
-"""Idempotency keys of clients (``Idempotency-Key``): a repeated request creates nothing twice.
+"""Idempotency keys of clients (``Idempotency-Key``), by which a repeated request is recognized.
 
-The id of the created resource is stored in the transaction that creates the resource, with a
-digest of the body. The response is not stored, because it may contain a secret and would become
-stale.
+The transaction that creates a resource also stores the id of the resource and a digest of the
+request body. The response is not stored, because it may contain a secret and would become stale.
 """
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -24,9 +23,10 @@ _FORGET = statements.Statement(lambda dialect: _keys.delete().where(
 
 
 def find(database: storage_db.Database, request: idempotency.Request) -> str | None:
-    """Return the id of the resource that a request has created before, or None if there is none.
+    """Return the id of the resource that an earlier request with the same key has created.
 
-    :raises IdempotencyKeyReused: the key was used with another body
+    :returns: the id; None if there was no such request, or if the key has expired
+    :raises IdempotencyKeyReused: the body of the earlier request was different
     """
     with database.reader() as connection:
         row = _FIND.first(connection, scope=request.scope)
@@ -42,11 +42,13 @@ def remember(connection: sa.Connection, database: storage_db.Database,
              instead_of: str | None = None) -> None:
     """Store the id of the resource that a request creates, in the same transaction.
 
-    :param seconds: time until the key expires, in database time
-    :param instead_of: id of a resource that the request has created before, and that has failed
-    :raises IdempotencyKeyTaken: the same request is being processed elsewhere, or has just been
+    :param seconds: seconds until the key expires
+    :param instead_of: id of a failed resource that an earlier request with the same key has
+        created; None if there is no such resource
+    :raises IdempotencyKeyTaken: another request with the same key has created a resource in the
+        meantime
     """
-    # No resource has an empty id.
+    # No resource has an empty id. So the statement then deletes only an expired key.
     _FORGET.change(connection, scope=request.scope, instead_of=instead_of or '')
     step = statements.inserting(_keys, {
         'scope': request.scope, 'body_digest': request.body_digest, 'resource_id': resource_id,
@@ -54,13 +56,13 @@ def remember(connection: sa.Connection, database: storage_db.Database,
     try:
         step.statement.change(connection, **step.values)
     except db_exception.DBDuplicateEntry:
-        # The insertion has waited for the other transaction, whose resource the client gets by a
-        # repeated request.
+        # The insertion has waited for the transaction of the other request. If the client repeats
+        # its request, it gets the resource of that transaction.
         raise errors.IdempotencyKeyTaken() from None
 
 
 @storage_db.retried
 def purge(database: storage_db.Database) -> int:
-    """Delete expired keys, and return their number."""
+    """Delete expired idempotency keys, and return their number."""
     with database.writer() as connection:
         return connection.execute(_keys.delete().where(_keys.c.expires_at <= clock.now())).rowcount

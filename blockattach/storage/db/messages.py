@@ -27,7 +27,7 @@ SORT_COLUMNS = {
     'resource_type': _rows.c.resource_type, 'resource_uuid': _rows.c.resource_id,
     'request_id': _rows.c.request_id, 'message_level': _rows.c.message_level,
 }
-"""Columns of the sort keys and filters of a message list, by their names in the API."""
+"""Columns by which message lists can be sorted and filtered, by their names in the API."""
 
 
 @storage_db.retried
@@ -36,16 +36,16 @@ def create(database: storage_db.Database, project_id: str, request_id: str | Non
            words: str = '', once: bool = False) -> None:
     """Create a user message for a project.
 
-    :param detail: reason of the failure, which only administrators can read
-    :param words: reason for the user, appended to the constant sentence of the message. It must
-        not contain a host, a pool or a capacity
-    :param once: True if the resource has at most one message of this kind, which a later one
-        replaces
+    :param text: kind of the message, with its constant sentence
+    :param detail: reason of the failure for administrators. Other users cannot read the detail
+    :param words: reason of the failure for the user, which is appended to the constant sentence.
+        The reason must not contain a host, a pool or a capacity
+    :param once: True to replace an existing message of the same kind about the same resource
     """
     message_id = name_of(text, resource_id) if once else database.new_id()
     said = _said(text, detail, words)
-    # Insert first: on MariaDB, an update that matches no row would lock the gap into which other
-    # processes insert.
+    # The insertion comes first. On MariaDB, an update that matches no row would lock the gap into
+    # which other processes insert.
     try:
         with database.writer(storage_db.inserted(_rows.c.id, message_id)) as connection:
             _insert(connection, database, message_id, project_id, request_id, text, resource_id,
@@ -60,11 +60,12 @@ def of_failure(database: storage_db.Database, ended: records.Work | None, reques
                text: domain_messages.Text | None, reason: Exception | None = None) -> work.Say:
     """Return a function that creates a user message in the transaction that ends failed work.
 
-    The function does nothing if the work is unknown or belongs to no project.
+    The returned function does nothing if ``ended`` or ``text`` is None, or if the work belongs to
+    no project.
 
-    :param ended: the work that ends; None if it is unknown
+    :param ended: the work that ends; None if the work item was not found
     :param text: kind of the message; None to create no message
-    :param reason: error of the work; None if the work was cancelled, which the text states
+    :param reason: error of the work; None if the work was cancelled
     """
     if text is None or ended is None or ended.project_id is None:
         return work.silent
@@ -95,24 +96,26 @@ def no_valid_pool(database: storage_db.Database, project_id: str, request_id: st
                   text: domain_messages.Text = domain_messages.NO_VALID_POOL) -> None:
     """Create the user message that no pool is suitable for a volume, or for work on the volume.
 
-    A volume has at most one such message for each kind of text.
+    An existing message of the same kind about the volume is replaced.
 
-    :param reasons: reason for each pool, by the name of the pool
+    :param reasons: reason why each pool is not suitable, by the name of the pool
+    :param detail: see `create`
+    :param text: kind of the message
     """
     create(database, project_id, request_id, text, volume_id, detail,
            words=f'Reasons: {placement.in_words(reasons)}.', once=True)
 
 
 def is_there(name: sa.BindParameter[str]) -> sa.Exists:
-    """Return the condition that the message with an id from `name_of` exists.
+    """Return the condition that a message exists, as part of a larger query.
 
-    The condition is part of a larger query.
+    :param name: placeholder for the id of the message, see `name_of`
     """
     return sa.exists().where(_rows.c.id == name)
 
 
 def get(database: storage_db.Database, message_id: str) -> records.Message:
-    """Return a user message.
+    """Return a user message by its id.
 
     :raises MessageNotFound: there is no such message
     """
@@ -129,8 +132,8 @@ def list_page(database: storage_db.Database, project_id: str | None, equal: Mapp
     """Return a page of user messages.
 
     :param project_id: project of the messages; None for every project
-    :param equal: values of columns, by the keys of `SORT_COLUMNS`
-    :param like: texts that columns must contain, by the keys of `SORT_COLUMNS`
+    :param equal: value that each column must have, by the keys of `SORT_COLUMNS`
+    :param like: text that each column must contain, by the keys of `SORT_COLUMNS`
     :raises MessageNotFound: the marker is not the id of a message
     """
     query = _rows.select().where(
@@ -147,7 +150,7 @@ def list_page(database: storage_db.Database, project_id: str | None, equal: Mapp
 
 @storage_db.retried
 def delete(database: storage_db.Database, message_id: str) -> None:
-    """Delete a user message. Nothing happens if it does not exist."""
+    """Delete a user message. Nothing happens if the message does not exist."""
     with database.writer() as connection:
         connection.execute(_rows.delete().where(_rows.c.id == message_id))
 
@@ -161,8 +164,12 @@ def purge(database: storage_db.Database) -> int:
 
 
 def name_of(text: domain_messages.Text, resource_id: str) -> str:
-    """Return the id of the only message of a kind about a resource."""
-    # Always the same, so that the primary key prevents a second message.
+    """Return the id of a message of which a resource has at most one of each kind.
+
+    :param text: kind of the message
+    """
+    # The id depends only on the kind and the resource, so that the primary key prevents a second
+    # message.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f'blockattach:{text.event_id}:{resource_id}'))
 
 

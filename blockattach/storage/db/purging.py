@@ -1,13 +1,12 @@
 """Purge of rows that were deleted long ago and are kept only as history, and of expired rows.
 
-The tables and their order follow from the schema. All tables with a column ``deleted`` or
-``expires_at`` are purged, each after the tables that refer to it. A row to which another row
-refers is kept until that row is purged. Rows that depend on a purged row (metadata, extra specs)
-are purged with it.
+All tables with a column ``deleted`` or ``expires_at`` are purged. A table is purged after the
+tables whose foreign keys refer to it. A row is kept as long as another row refers to it. Rows that
+depend on a purged row (metadata, extra specs) are deleted by the foreign key (ON DELETE CASCADE).
 
 A table is scanned once by its primary key, one part at a time. Hence the cost of a run depends on
-the number of rows, even if few of them can be purged. Each batch is a transaction of its own, so
-that other transactions do not wait long.
+the number of rows, even if few of them can be purged. Each batch is deleted in a transaction of
+its own, so that other transactions do not wait long.
 """
 import datetime
 import sys
@@ -28,14 +27,14 @@ from blockattach.storage.db.attachments import history
 
 LOG = oslo_log.getLogger(__name__)
 
-# Small, because the rows of a batch stay locked until its commit.
+# The batch is small, because its rows are locked until the commit.
 BATCH = 200
 PART = 1000
 _CASCADE = 'CASCADE'
 
 
 class Purged(NamedTuple):
-    """Number of purged rows of a table."""
+    """Number of rows of a table that were purged, or would be purged without ``dry_run``."""
 
     table: str
     rows: int
@@ -44,7 +43,7 @@ class Purged(NamedTuple):
 def tables() -> list[sa.Table]:
     """Return the tables with deleted or expiring rows, in the order in which they are purged.
 
-    A table comes before the tables that it refers to.
+    A table comes before the tables to which its foreign keys refer.
     """
     return [table for table in reversed(models.metadata.sorted_tables)
             if 'deleted' in table.c or 'expires_at' in table.c]
@@ -54,10 +53,11 @@ def purge(database: storage_db.Database, older_than: datetime.timedelta, most: i
           dry_run: bool = False, batch: int = BATCH) -> list[Purged]:
     """Purge rows that were deleted, or have expired, longer ago than a period.
 
-    :param most: maximum number of rows in all tables; None for no maximum
-    :param dry_run: count the rows without purging them
-    :param batch: maximum number of rows in one transaction
-    :returns: numbers of rows, for each table in which any were purged
+    :param older_than: the period
+    :param most: maximum number of purged rows of all tables together; None for no maximum
+    :param dry_run: True to count the rows without purging them
+    :param batch: maximum number of rows that are deleted in one transaction
+    :returns: number of purged rows for each table with purged rows
     """
     remaining = sys.maxsize if most is None else most
     found = []
@@ -80,7 +80,10 @@ def purge(database: storage_db.Database, older_than: datetime.timedelta, most: i
 
 def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.timedelta,
           counting: bool) -> sa.ColumnElement[bool]:
-    """Return the condition for rows to purge, to which no row of another table refers."""
+    """Return the condition that a row can be purged, because no row of another table refers to it.
+
+    :param counting: True for a dry run
+    """
     if 'deleted' in table.c:
         expired = sa.and_(table.c.deleted == sa.true(),
                           table.c.deleted_at < database.clock.utcnow() - older_than)
@@ -88,7 +91,8 @@ def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.t
         expired = table.c.expires_at < clock.now(-older_than.total_seconds())
     for other, key in _references(table):
         refers = sa.exists().where(key.parent == key.column)
-        # In a dry run, the rows to purge in other tables still exist. They do not count.
+        # In a dry run, rows of other tables that would have been purged before still exist. Their
+        # references are ignored.
         if counting and other in tables():
             refers = refers.where(~_past(database, other, older_than, counting))
         expired = sa.and_(expired, ~refers)
@@ -96,7 +100,7 @@ def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.t
 
 
 def _references(table: sa.Table) -> Iterator[tuple[sa.Table, sa.ForeignKey]]:
-    # Foreign keys with ON DELETE CASCADE are left out, because their rows are deleted together.
+    # Foreign keys with ON DELETE CASCADE are left out. They do not prevent the deletion of a row.
     for other in models.metadata.sorted_tables:
         for key in other.foreign_keys:
             if key.column.table is table and key.ondelete != _CASCADE:
@@ -109,7 +113,7 @@ def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnEle
     for part in _parts(database, key):
         if not remaining:
             return
-        # Selected without a lock, so the deletion checks the condition again.
+        # The rows are selected without a lock. So the deletion checks the condition again.
         chosen = _scalars(database, sa.select(key).where(part, which))[:remaining]
         for start in range(0, len(chosen), batch):
             yield _remove(database, table, which, chosen[start:start + batch])
@@ -118,7 +122,7 @@ def _batches(database: storage_db.Database, table: sa.Table, which: sa.ColumnEle
 
 def _parts(database: storage_db.Database,
            key: sa.Column[Any]) -> Iterator[sa.ColumnElement[bool]]:
-    # By the key and not by OFFSET, whose cost grows with each part.
+    # Each part is found by its key. The cost of OFFSET would grow with each part.
     after: sa.ColumnElement[bool] = sa.true()
     while True:
         last = _scalars(database, sa.select(key).where(after).order_by(key).offset(
@@ -144,7 +148,10 @@ def _remove(database: storage_db.Database, table: sa.Table, which: sa.ColumnElem
 
 
 def purge_expired(database: storage_db.Database) -> None:
-    """Delete expired rows. Any process may do so, and several may at the same time."""
+    """Delete expired user messages, idempotency keys and history events.
+
+    Several processes may call this function at the same time.
+    """
     messages.purge(database)
     idempotency.purge(database)
     history.purge(database)

@@ -140,7 +140,7 @@ def check_attachment(connection: sa.Connection, database: storage_db.Database, o
     :raises QuotaExceeded: the quota is exceeded; the caller must roll the transaction back
     """
     addition = quotas.attachment()
-    # The lock of the project makes transactions count one after the other.
+    # Because of the lock of the project, no two transactions count its attachments at once.
     if lock_if_near(connection, database, of, addition):
         count(connection, database, of, addition, written=True)
 

@@ -1,4 +1,4 @@
-"""Database of block storage, and the decorator of the functions that write to it."""
+"""Database of block storage, and the decorator `retried` for functions that write to it."""
 import uuid
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from blockattach.storage.db import models
 
 
 class Database(engines.Database):
-    """Database with the sealer of credentials, the quotas and the period of the history."""
+    """Database of block storage, with the settings that its queries and transactions need."""
 
     def __init__(self, engine: sa.Engine, sealer: secrets.Sealer, clock: clock.Clock,
                  quota: quota_conf.QuotaSettings = quota_conf.NONE,
@@ -28,27 +28,30 @@ class Database(engines.Database):
                  readers: sa.Engine | None = None,
                  history_days: int = database_conf.HISTORY_DAYS) -> None:
         """
-        :param sealer: encrypts and decrypts the credentials
-        :param quota: limits of projects that have none of their own
+        :param sealer: encrypts and decrypts the credentials of grants
+        :param quota: default limits of projects, and options of quotas
         :param readers: see `blockattach.platform.db.engine.Database`
-        :param history_days: days for which events of attachments are kept; 0 to keep none
+        :param history_days: days for which events of attachments are kept; 0 to record no events
         """
         super().__init__(engine, clock, telemetry, readers, _probe_write)
         self.sealer = sealer
         self.quota = quota
         self.history_days = history_days
         self.limit_source: Callable[[str], Mapping[str, int]] | None = None
-        """Returns the limits of a project by name from Keystone; None if this database holds them.
+        """Function that returns the limits of a project by name from Keystone.
+
+        None if the limits are stored in this database.
         """
         self.counted: dict[tuple[str, str], tuple[int, Iterator[bool]]] = {}
-        """Usage by project and key as last counted by `blockattach.storage.db.quotas`.
+        """Usage by project and quota key, as last counted by `blockattach.storage.db.quotas`.
 
-        The iterator yields True for each request that may follow without another count.
+        The iterator yields True for each addition that is allowed without another count.
         """
 
 
 def _probe_write(connection: sa.Connection) -> None:
-    # A lease, because its table has no foreign key. The random volume id conflicts with no lease.
+    # The probe inserts a lease, because the table has no foreign key. The volume id is random, so
+    # that the row conflicts with no other lease.
     volume_id = str(uuid.uuid4())
     table = models.leases
     connection.execute(table.insert().values(

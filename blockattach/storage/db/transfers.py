@@ -1,6 +1,6 @@
-"""Transfers of volumes to other projects: offer, withdrawal and acceptance.
+"""Transfers of volumes to other projects: creation, deletion and acceptance.
 
-Each changes the own status of the volume in the same transaction.
+Each of these operations also changes the own status of the volume, in the same transaction.
 """
 import logging
 from collections.abc import Mapping
@@ -38,19 +38,19 @@ _OFFERED = sa.exists().where(_volumes.c.id == _rows.c.volume_id,
 SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
     'id': _rows.c.id, 'created_at': _rows.c.created_at, 'name': _rows.c.name,
     'display_name': _rows.c.name, 'volume_id': _rows.c.volume_id}
-"""Columns of the sort keys and filters of a transfer list, by their names in the API."""
+"""Columns by which transfer lists can be sorted and filtered, by their names in the API."""
 
 
 @storage_db.retried
 def create(database: storage_db.Database, volume: records.Judged, name: str | None,
            no_snapshots: bool, sealed: str) -> transfers.Transfer:
-    """Create a transfer, which offers a volume to another project.
+    """Create a transfer, by which another project can accept a volume.
 
     :param no_snapshots: True to transfer the volume without its snapshots
-    :param sealed: sealed authorization key, see `blockattach.storage.domain.transfers.seal`
+    :param sealed: authorization key, sealed by `blockattach.storage.domain.transfers.seal`
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the volume is not available
-    :raises InvalidSnapshot: a snapshot to transfer is not available
+    :raises InvalidSnapshot: a snapshot that belongs to the transfer is not available
     """
     new_id = database.new_id()
     with database.writer(storage_db.inserted(_rows.c.id, new_id)) as connection:
@@ -72,9 +72,10 @@ def create(database: storage_db.Database, volume: records.Judged, name: str | No
 
 
 def get(database: storage_db.Database, transfer_id: str) -> transfers.Transfer:
-    """Return a transfer.
+    """Return a transfer by its id.
 
-    :raises TransferNotFound: there is no such transfer, or it is void
+    :raises TransferNotFound: there is no such transfer, or the volume is no longer in the own
+        status awaiting-transfer
     """
     with database.reader() as connection:
         row = connection.execute(
@@ -88,8 +89,8 @@ def list_page(database: storage_db.Database, project_id: str | None, equal: Mapp
               page: paging.Page) -> list[transfers.Transfer]:
     """Return a page of transfers.
 
-    :param project_id: project that offers the volumes; None for every project
-    :param equal: values of columns, by the keys of `SORT_COLUMNS`
+    :param project_id: project that has created the transfers; None for every project
+    :param equal: value that each column must have, by the keys of `SORT_COLUMNS`
     :raises TransferNotFound: the marker is not the id of a transfer
     """
     query = _rows.select().where(
@@ -117,14 +118,15 @@ def withdraw(database: storage_db.Database, of: transfers.Transfer) -> None:
 @storage_db.retried
 def accept(database: storage_db.Database, of: transfers.Transfer, project_id: str,
            user_id: str) -> None:
-    """Accept a transfer: give the volume, and its snapshots unless excluded, to another project.
+    """Accept a transfer, after which the volume belongs to another project.
 
-    Snapshots that belong to other projects since an earlier transfer keep their project.
+    The snapshots of the volume are transferred too, unless the transfer excludes them. A snapshot
+    that does not belong to the same project as the volume keeps its project.
 
     :param project_id: project that accepts the volume
     :raises TransferNotFound: the transfer was accepted or deleted in the meantime
     :raises InvalidVolume: the volume has attachments, which would belong to the former project
-    :raises InvalidSnapshot: a snapshot to transfer is not available
+    :raises InvalidSnapshot: a snapshot that belongs to the transfer is not available
     :raises QuotaExceeded: the accepting project has reached a quota
     """
     limits = quotas.limits(database, project_id)
@@ -161,7 +163,8 @@ def accept(database: storage_db.Database, of: transfers.Transfer, project_id: st
 
 
 def _lock_snapshots(connection: sa.Connection, volume: Any) -> list[Any]:
-    # Snapshots of other projects, from an earlier transfer without snapshots, are left out.
+    # An earlier transfer without snapshots may have left snapshots that belong to other projects.
+    # These snapshots are not locked.
     return list(connection.execute(_snapshots.select().where(
         _snapshots.c.volume_id == volume.id, models.live(_snapshots),
         _snapshots.c.project_id == volume.project_id,
@@ -176,7 +179,8 @@ def _count_foreign_snapshots(connection: sa.Connection, volume_id: str, project_
 
 def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
     """Lock the volume of a transfer, delete the transfer, and return the row of the volume."""
-    # The deletion of the row decides between two requests. The own status decides against a reset.
+    # If two requests end the transfer, only one deletes its row. A reset of the volume status is
+    # detected by the own status.
     row = volume_rows.await_others(connection, of.volume_id)
     ended = connection.execute(_rows.delete().where(_rows.c.id == of.id)).rowcount == 1
     if row is None or row.own_status != _Own.AWAITING_TRANSFER or not ended:
@@ -185,6 +189,7 @@ def _end(connection: sa.Connection, of: transfers.Transfer) -> Any:
 
 
 def _ended(connection: sa.Connection, of: transfers.Transfer, **values: Any) -> bool:
-    # The volume tells a withdrawal from an acceptance, both of which delete the transfer.
+    # A withdrawal and an acceptance both delete the transfer. They are distinguished by the values
+    # of the volume.
     return rows.holds(volume_rows.await_others(connection, of.volume_id), values) and \
         connection.execute(_rows.select().where(_rows.c.id == of.id)).first() is None
