@@ -1,1 +1,1 @@
-"""Volumes: queries, state changes, and the input of the scheduler."""
+"""Volumes: queries, state changes, and the facts that the scheduler needs."""

@@ -1,9 +1,10 @@
 """Cached images: volumes with the data of an image, from which other volumes are created.
 
-Each function that writes does so in one transaction. The volume of a cached image is an ordinary
-volume. Its deletion (`blockattach.storage.db.volumes.volumes`) deletes the row of the cached image
-as well. While a volume is being created from a cached image, the cached volume is its source, so
-that the cached volume cannot be deleted (`blockattach.storage.db.volumes.sources`).
+Each function that writes does so in one transaction. The volume of a cached image, the cached
+volume, is an ordinary volume. When it is deleted (`blockattach.storage.db.volumes.volumes`), the
+row of the cached image is deleted as well. While another volume is being created from a cached
+volume, the cached volume is the source of the new volume, and therefore cannot be deleted
+(`blockattach.storage.db.volumes.sources`).
 """
 import dataclasses
 from collections.abc import Mapping
@@ -29,9 +30,9 @@ _cached = models.cached_images
 _volumes = models.volumes
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
-# Condition that the data of the cached volume are those of the image. A filled volume has
-# generation 2, and any later operation increments the generation. No host can write to the volume
-# as long as it is read-only.
+# Condition that a cached volume still has the data of its image. After the download, the volume
+# has generation 2, and any later operation increments the generation. No host can write to the
+# volume as long as the volume is read-only.
 _INTACT = sa.and_(_volumes.c.generation <= 2, _volumes.c.readonly == sa.true())
 _ENTRIES = sa.select(
     _cached.c.image_id, _cached.c.volume_id, _volumes.c.size_gb, _cached.c.image_updated_at,
@@ -41,10 +42,12 @@ _ENTRIES = sa.select(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Draft:
-    """Requested properties of a new cached image.
+    """Properties of a new cached image.
 
-    :ivar beside: volume created from the image; the cached volume gets the same type and pool
-    :ivar size_gb: size of the cached volume
+    :ivar beside: volume that is being created from the image. The cached volume gets the same
+        volume type, availability zone and pool
+    :ivar size_gb: size of the cached volume in GiB
+    :ivar project_id: project that owns the cached volume
     :ivar progress: initial progress of the download
     """
 
@@ -59,21 +62,23 @@ class Draft:
 @storage_db.retried
 def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bounds, owner: str,
           seconds: float) -> records.Claim | None:
-    """Insert a cached image with its volume, whose data a process instance is to download.
+    """Insert a cached image, its cached volume, and the work of downloading the image.
 
-    :param owner: the process instance
-    :param seconds: time until the deadline of the download
+    :param bounds: limits of the cache of the backend
+    :param owner: process instance that downloads the image
+    :param seconds: seconds until the deadline of the download
     :returns: claim of the process instance on the download. None if the pool has not enough space,
         the image is cached already, or the cache would exceed its bounds
-    :raises VolumeTypeNotFound, VolumeTypeChanged: the volume type has changed in the meantime
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the volume type was deleted or changed in the
+        meantime
     """
     pool, host = draft.beside.pool or '', records.host_of(draft.beside.pool)
     kind, volume_id = volume_types.get(database, draft.beside.volume_type_id), database.new_id()
     claim = records.Claim('volume', volume_id, 'download', 1, owner)
     try:
         with database.writer(storage_db.inserted(_volumes.c.id, volume_id)) as connection:
-            # First statement, because concurrent transactions wait for this lock. They then see
-            # the new cached image when they check the bounds.
+            # This statement is the first, because concurrent transactions wait for its lock. They
+            # then see the new cached image when they check the bounds.
             if claims.take(connection, pool, draft.size_gb) is None:
                 return None
             volume_rows.insert(
@@ -93,7 +98,7 @@ def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bound
                 connection.rollback()
                 return None
     except db_exception.DBDuplicateEntry:
-        # Another process caches the same image on this backend.
+        # Another process is caching the same image on this backend.
         return None
     return claim
 
@@ -101,13 +106,15 @@ def begin(database: storage_db.Database, draft: Draft, bounds: image_cache.Bound
 @storage_db.retried
 def hold(database: storage_db.Database, claim: records.Claim, volume: records.Volume,
          image: images.Image) -> str | None:
-    """Set the cached volume of an image as the source of a volume that is being created.
+    """Set the cached volume of an image as the source of a new volume.
 
     The cached volume cannot be changed or deleted until the new volume is created.
 
     :param claim: claim on the creation of the new volume
-    :returns: id of the cached volume; None if there is no usable one
-    :raises StaleGeneration: another process has continued the creation
+    :param volume: the new volume
+    :returns: id of the cached volume; None if the pool of the new volume has no usable cached
+        volume of the image
+    :raises StaleGeneration: another process has continued the creation of the new volume
     """
     host = records.host_of(volume.pool)
     which = (_cached.c.host == host, _cached.c.image_id == image.id)
@@ -118,7 +125,8 @@ def hold(database: storage_db.Database, claim: records.Claim, volume: records.Vo
     if source_id is None:
         return None
     with database.writer(lambda again: _source_of(again, volume.id) == source_id) as connection:
-        # Locked before it is read again, because it may be deleted or changed in the meantime.
+        # The cached volume may have been deleted or changed in the meantime. So it is read again
+        # under its lock.
         volume_rows.await_others(connection, source_id)
         found = _entries(connection, *which, _cached.c.volume_id == source_id)
         if not found or not image_cache.is_usable(found[0], image, volume.size_gb):
@@ -131,10 +139,10 @@ def hold(database: storage_db.Database, claim: records.Claim, volume: records.Vo
 
 @storage_db.retried
 def release(database: storage_db.Database, claim: records.Claim) -> None:
-    """Remove the cached volume as the source of a volume, which is created in another way.
+    """Clear the source of a new volume that is not created from a cached volume after all.
 
     :param claim: claim on the creation of the new volume
-    :raises StaleGeneration: another process has continued the creation
+    :raises StaleGeneration: another process has continued the creation of the new volume
     """
     with database.writer(lambda again: _source_of(
             again, claim.resource_id) is None) as connection:
@@ -142,17 +150,22 @@ def release(database: storage_db.Database, claim: records.Claim) -> None:
 
 
 def on_host(database: storage_db.Database, host: str | None) -> list[image_cache.Entry]:
-    """Return the cached images of a ``host@backend``."""
+    """Return the cached images of a backend.
+
+    :param host: ``host@backend``; the result is empty for None
+    """
     with database.reader() as connection:
         return _entries(connection, _cached.c.host == host)
 
 
 @storage_db.retried
 def failed(database: storage_db.Database, claim: records.Claim, seconds: float) -> bool:
-    """Start the deletion of a cached volume whose download has failed, and of its cached image.
+    """Delete the cached image of a failed download, and start the deletion of its volume.
 
-    :param seconds: time until the deletion is attempted
-    :returns: False if the volume is not a cached volume, or its backend is frozen
+    :param claim: claim on the download
+    :param seconds: seconds until the volume service attempts the deletion of the volume
+    :returns: False if the volume is not a cached volume, or its backend is frozen; nothing was
+        changed
     :raises StaleGeneration: another process has continued the download
     """
     volume_id = claim.resource_id
@@ -174,7 +187,7 @@ def failed(database: storage_db.Database, claim: records.Claim, seconds: float) 
 
 @storage_db.retried
 def forget(database: storage_db.Database, volume_id: str) -> None:
-    """Delete the cached image of a volume, which is an ordinary volume from now on."""
+    """Delete the row of the cached image that a volume contains. The volume itself is kept."""
     with database.writer() as connection:
         connection.execute(_cached.delete().where(_cached.c.volume_id == volume_id))
 

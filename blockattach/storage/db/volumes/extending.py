@@ -2,8 +2,8 @@
 
 Each function that writes does so in one transaction under the lock of the volume. A scheduler
 claims the additional space on the pool of the volume, and the volume service extends the volume.
-The notification of the servers that use the volume is separate work, because the volume can be
-used in the meantime.
+The notification of servers about the new size is separate work, so that other operations on the
+volume need not wait for it.
 """
 
 
@@ -32,12 +32,12 @@ def start(database: storage_db.Database, volume: records.Judged, new_size: int, 
           lease_seconds: float, request_id: str | None = None) -> int:
     """Start the extension of a volume. The space on the pool is not claimed yet.
 
-    :param new_size: in GiB
-    :param expected: status that the volume must have, available or in-use
-    :param lease_seconds: time after which the scheduler is asked again
+    :param new_size: new size of the volume in GiB
+    :param expected: status that the volume must have, ``available`` or ``in-use``
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
     :returns: new generation of the volume
     :raises InvalidInput: the new size is not greater than the present size
-    :raises InvalidVolume: the status of the volume does not allow an extension
+    :raises InvalidVolume: the volume has another status, or an operation is in progress
     :raises QuotaExceeded, VolumeSizeExceedsLimit: the new size exceeds a quota of the project
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
@@ -55,7 +55,8 @@ def start(database: storage_db.Database, volume: records.Judged, new_size: int, 
                 reason=f"Volume {volume_id} status must be '{ {'status': expected} }' to extend, "
                        f'currently {row.status}.')
         quotas.check_growth(connection, database, limits, row, new_size)
-        # The claimed size counts in the quota of the project from now on, before a pool is chosen.
+        # The additional size counts in the quota of the project from now on, although no space on
+        # the pool is claimed yet.
         volume_rows.move(connection, database, row, _Event.EXTEND,
                          claimed_gb=new_size - row.size_gb)
         work.begin(connection, database, extension(volume_id, row.generation + 1), lease_seconds,
@@ -68,18 +69,18 @@ def start(database: storage_db.Database, volume: records.Judged, new_size: int, 
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int, pool: str,
           gb: int) -> int | None:
-    """Claim the additional space of an extension on the pool of the volume.
+    """Claim the additional space for an extension on the pool of the volume.
 
     :param gb: additional space in GiB
-    :returns: generation of the volume after the claim, which is unchanged if the space was claimed
-        before; None if the pool has not enough space
-    :raises StaleGeneration: the volume is not waiting for space
+    :returns: new generation of the volume, or the unchanged one if an earlier call has claimed the
+        space; None if the pool has not enough space
+    :raises StaleGeneration: the volume is not being extended, or has another generation
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, claimed_pool=pool)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.EXTENDING)
         if row.claimed_pool is not None:
-            # A repeated call. The space must not be claimed twice.
+            # The call was repeated. The space must not be claimed twice.
             return generation
         claimed = claims.take(connection, pool, gb)
         if claimed is None:
@@ -94,9 +95,11 @@ def extended(database: storage_db.Database, held: records.Claim, notify_seconds:
              ) -> records.Claim | None:
     """Record that the backend has extended a volume. The claimed space now belongs to the volume.
 
-    :param notify_seconds: time for notifying the servers that use the volume; None if servers are
-        not to be notified
-    :returns: claim of the same owner on the notification; None if no server is to be notified
+    :param held: claim on the extension
+    :param notify_seconds: seconds until the deadline for notifying the servers that use the
+        volume; None if servers are not notified of new sizes
+    :returns: claim on the notification, with the owner of ``held``; None if there is no server to
+        notify
     :raises StaleGeneration: another process has continued the extension
     """
     volume_id, generation = held.resource_id, held.generation
@@ -117,16 +120,22 @@ def extended(database: storage_db.Database, held: records.Claim, notify_seconds:
 
 
 def servers(database: storage_db.Database, volume_id: str) -> list[str]:
-    """Return the ids of the servers whose hosts have a volume connected."""
+    """Return the ids of the servers that have a connected or attached attachment of a volume."""
     with database.reader() as connection:
         return volume_queries.servers(connection, volume_id)
 
 
 def extension(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on the extension of a volume."""
+    """Return the claim on extending a volume.
+
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('volume', volume_id, 'extend', generation, owner)
 
 
 def notification(volume_id: str, owner: str | None = None) -> records.Claim:
-    """Return the claim on notifying the servers that use a volume of its new size."""
+    """Return the claim on notifying servers of the new size of a volume.
+
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('volume', f'{volume_id}@servers', 'notify', 0, owner)

@@ -1,4 +1,4 @@
-"""Input of the scheduler about a volume, besides the pools."""
+"""Facts about a volume by which the scheduler chooses a pool for the volume."""
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,7 +28,10 @@ _NAMES = {
     'project_id': _volumes.c.project_id, 'user_id': _volumes.c.user_id,
     'volume_type_id': _volumes.c.volume_type_id,
 }
-"""Columns that the expressions of backends can use (``volume.``), besides those of the request."""
+"""Columns that filter and goodness expressions can use, by the name after ``volume.``.
+
+The request of the scheduler adds further names.
+"""
 
 
 def _pool_of(table: sa.FromClause, which: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
@@ -48,7 +51,7 @@ _FACTS = statements.Statement(lambda dialect: volume_rows.with_limits(sa.select(
 
 
 def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Facts:
-    """Return the facts about a volume, read in one transaction, without the host of a server.
+    """Return the facts about an existing volume, except ``server_host`` and ``server_lost``.
 
     :param count: True to count the volumes of each pool
     :raises VolumeNotFound: there is no such live volume
@@ -58,7 +61,7 @@ def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Fa
                            refusal=messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
         if row is None:
             raise errors.VolumeNotFound(volume_id=volume_id)
-        # The scheduler hints apply only to the creation of a volume.
+        # Scheduler hints apply only to the creation of a volume.
         is_made = row.verb not in (None, 'create')
         hints = {} if is_made else rows.from_json(row.scheduler_hints) or {}
         return pools.Facts(
@@ -75,8 +78,11 @@ def read(database: storage_db.Database, volume_id: str, count: bool) -> pools.Fa
 
 def of_new(database: storage_db.Database, volume_type_id: str, project_id: str | None,
            user_id: str | None, count: bool) -> pools.Facts:
-    """Return the facts about a volume that does not exist.
+    """Return the facts about a volume that does not exist yet.
 
+    :param volume_type_id: type that the volume would have
+    :param project_id: project that would own the volume; None if unknown
+    :param user_id: user that would create the volume; None if unknown
     :param count: True to count the volumes of each pool
     :raises VolumeTypeNotFound: there is no such type
     """
@@ -96,7 +102,7 @@ def of_new(database: storage_db.Database, volume_type_id: str, project_id: str |
 
 
 def request(database: storage_db.Database, volume_id: str) -> pools.VolumeRequest:
-    """Return the requirements of a volume on a pool, as its row and its type are now.
+    """Return the requirements that a volume, its type and the work on it make on a pool now.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -118,7 +124,10 @@ def _progress(row: Any) -> dict[str, Any]:
 
 
 def forget_refusal(database: storage_db.Database, volume_id: str) -> None:
-    """Delete the user message that no pool is suitable, which was premature."""
+    """Delete the user message that no pool is suitable for a volume.
+
+    Called if a pool is found after the message was created.
+    """
     messages.delete(database, messages.name_of(domain_messages.NO_VALID_POOL, volume_id))
 
 

@@ -27,9 +27,9 @@ _volumes = models.volumes
 _work = models.work
 _types = models.volume_types
 _attachments = models.attachments
-# Only the columns of the record, because a list may have thousands of rows. Although each volume
-# has a type, the join is an outer join. With an inner join, MariaDB would start a list at the
-# types and sort all volumes of a project for each page.
+# Only the columns of the record are selected, because a list may have thousands of rows. Although
+# each volume has a type, the join is an outer join. With an inner join, MariaDB would read the
+# types first, and sort all volumes of a project for each page of a list.
 _WITH_TYPE = sa.select(
     *(_volumes.c[field.name] for field in dataclasses.fields(records.Volume)
       if field.name in _volumes.c), _types.c.name.label('volume_type_name'),
@@ -51,17 +51,17 @@ _ONE = statements.Statement(lambda dialect: volume_rows.with_limits(_WITH_TYPE).
     _metadata.c.key.label('metadata_key'), _metadata.c.value.label('metadata_value'),
 ).outerjoin(_metadata, _metadata.c.volume_id == _volumes.c.id).where(
     _volumes.c.id == statements.value('volume_id')))
-# Number of values that every database accepts in a statement.
+# Number of bound values that every database accepts in a statement.
 _SLICE = 500
-# Numbers of ids in a statement: any number up to the first, one of the second, or a multiple of
-# the last. Missing ids are NULL. Short lists are not filled up, because a query planner estimates
-# an index lookup for each value.
+# A statement has at most _SHORT ids, or one of the numbers in _SIZES, or a multiple of the last
+# number. Missing ids are NULL. A list of up to _SHORT ids is not filled up with NULL, because a
+# query planner estimates an index lookup for each value.
 _SHORT, _SIZES = 16, (128, 1024)
 
 _ATTACHED = attachment_lifecycle.RANKS[attachment_lifecycle.State.ATTACHED]
 _OF_SERVER = ('id', 'instance_uuid', 'host', 'mountpoint', 'attached_at', 'created_at')
-# Tables of the metadata of a volume, by the fields of its record. In a union the servers come
-# first, because the first query determines the types of the columns.
+# Tables with the metadata of volumes, by the fields of `records.Volume`. In a union, the query of
+# servers comes first, because the first query determines the types of the columns.
 _PAIRS = {'metadata': _metadata, 'image_metadata': _image_metadata}
 _OF_ONE = statements.Statement(lambda dialect: sa.union_all(
     _servers(_attachments.c.volume_id == statements.value('volume_id')),
@@ -76,7 +76,10 @@ SORT_COLUMNS: Mapping[str, sa.ColumnElement] = {
         'migration_status', 'snapshot_id', 'source_volid', 'service_uuid', 'shared_targets')},
     'display_name': _volumes.c.name, 'display_description': _volumes.c.description,
     'size': _volumes.c.size_gb, 'host': _volumes.c.pool}
-"""Columns of the sort keys of a volume list. Administrators may filter by the same keys."""
+"""Columns by which volume lists can be sorted, by their names in the API.
+
+Administrators can also filter by these names.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,10 +87,10 @@ class Filters:
     """Filters of a volume list.
 
     :ivar project_id: project of the volumes; None for every project
-    :ivar equal: value or allowed values of columns, by the keys of `SORT_COLUMNS`
-    :ivar like: texts that columns must contain, by the keys of `SORT_COLUMNS`
-    :ivar metadata: metadata that a volume must all have
-    :ivar image_metadata: image metadata that a volume must all have
+    :ivar equal: value, or list of allowed values, of each column, by the keys of `SORT_COLUMNS`
+    :ivar like: text that each column must contain, by the keys of `SORT_COLUMNS`
+    :ivar metadata: items that the metadata of a volume must contain
+    :ivar image_metadata: items that the image metadata of a volume must contain
     :ivar targets: True to include volumes that are the target of a migration
     """
 
@@ -98,17 +101,22 @@ class Filters:
     image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     targets: bool = True
     compared: Sequence[tuple[str, str, Any]] = ()
-    """Comparisons of times: key, operator (gt, gte, eq, neq, lt, lte), value."""
+    """Comparisons of columns with times, each with key, operator and value.
+
+    The operator is gt, gte, eq, neq, lt or lte.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AtWork:
-    """Volume with the work on it that an owner has claimed.
+    """Volume, and the claimed work on the volume.
 
+    :ivar claim: claim of the owner on the work
+    :ivar progress: progress of the work
     :ivar attempts: number of times that the work was claimed
-    :ivar claimed_pool: pool on which the work has claimed space; None if there is none
-    :ivar claimed_gb: space that the work has claimed in addition to the size of the volume; None
-        if nothing is claimed
+    :ivar claimed_pool: pool on which the work has claimed space; None if there is no such pool
+    :ivar claimed_gb: space in GiB that the work has claimed in addition to the size of the volume;
+        None if no space is claimed
     """
 
     volume: records.Volume
@@ -120,13 +128,13 @@ class AtWork:
 
     @property
     def there(self) -> records.Volume:
-        """Volume as it will be on the pool that the work has claimed."""
+        """The volume with ``claimed_pool`` as its pool, for operations on that pool."""
         return dataclasses.replace(self.volume, pool=self.claimed_pool)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Totals:
-    """Number of volumes, and their total size in GiB."""
+    """Number of volumes, and the sum of their sizes in GiB."""
 
     count: int
     size_gb: int
@@ -137,7 +145,7 @@ _OPERATORS = {'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq, 'neq': o
 
 
 def get(database: storage_db.Database, volume_id: str) -> records.Volume:
-    """Return a live volume.
+    """Return a live volume with its metadata and its completed attachments.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -157,9 +165,9 @@ def get_bare(database: storage_db.Database, volume_id: str) -> records.Volume:
 
 
 def claimed(database: storage_db.Database, claim: records.Claim) -> AtWork:
-    """Return the volume of a claim, with the claimed work.
+    """Return the volume that a claim names, together with the claimed work.
 
-    :raises StaleGeneration: the owner has lost the claim
+    :raises StaleGeneration: the claim is no longer valid
     """
     row = _claimed(database, claim)
     if row is None:
@@ -171,16 +179,16 @@ def claimed(database: storage_db.Database, claim: records.Claim) -> AtWork:
 
 
 def is_claimed(database: storage_db.Database, claim: records.Claim) -> bool:
-    """Return True if the owner still has the claim on work on a volume."""
+    """Return True if a claim on work on a volume is still valid."""
     return _claimed(database, claim) is not None
 
 
 def get_even_deleted(database: storage_db.Database, volume_id: str) -> records.Volume:
-    """Return a volume, live or deleted.
+    """Return a live or deleted volume with its metadata and its completed attachments.
 
     Used for notifications, which may be sent after the volume was deleted.
 
-    :raises VolumeNotFound: there is no row with this id
+    :raises VolumeNotFound: no row has this id
     """
     with database.reader() as connection:
         return read(connection, volume_id)
@@ -190,10 +198,10 @@ def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
     """Return a page of live volumes.
 
-    The number of queries does not depend on the number of volumes. There are two queries, one more
-    if the page has a marker, and one more if any volume is attached.
+    The function executes two queries, independently of the number of volumes. A page with a marker
+    needs another query, and so does a page with attached volumes.
 
-    :raises VolumeNotFound: the marker is not the id of a listed volume
+    :raises VolumeNotFound: the marker is not the id of a live volume of the project
     """
     with database.reader() as connection:
         found = paging.fetch(connection, _filtered(_WITH_TYPE, filters), SORT_COLUMNS, page,
@@ -204,14 +212,14 @@ def list_page(database: storage_db.Database, filters: Filters,
 
 
 def count(database: storage_db.Database, filters: Filters) -> int:
-    """Return the number of live volumes that match the filters, on all pages."""
+    """Return the number of all live volumes that match the filters."""
     with database.reader() as connection:
         return connection.execute(
             _filtered(sa.select(sa.func.count()).select_from(_volumes), filters)).scalar_one()
 
 
 def totals(database: storage_db.Database, filters: Filters) -> Totals:
-    """Return the number and total size of the live volumes that match, with one query."""
+    """Return the number and the total size of all live volumes that match the filters."""
     query = sa.select(sa.func.count().label('number'),
                       sa.func.coalesce(sa.func.sum(_volumes.c.size_gb), 0).label('size_gb'))
     with database.reader() as connection:
@@ -221,7 +229,10 @@ def totals(database: storage_db.Database, filters: Filters) -> Totals:
 
 
 def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str, list[str]]:
-    """Return the metadata keys of the live volumes that match, each with all its values."""
+    """Return the metadata keys of all live volumes that match the filters.
+
+    :returns: sorted values of each key
+    """
     query = sa.select(_metadata.c.key, _metadata.c.value).distinct().where(
         _metadata.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))
     found: dict[str, list[str]] = {}
@@ -233,9 +244,11 @@ def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str
 
 
 def existing_on(database: storage_db.Database, host: str, volume_ids: Sequence[str]) -> set[str]:
-    """Return the ids of the given volumes that exist on a ``host@backend``.
+    """Return the given ids that are ids of live volumes on a backend.
 
     Volumes that are being created are left out.
+
+    :param host: ``host@backend``
     """
     found: set[str] = set()
     with database.reader() as connection:
@@ -249,11 +262,11 @@ def existing_on(database: storage_db.Database, host: str, volume_ids: Sequence[s
 
 def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
          unused: bool = False) -> records.Volume:
-    """Return a volume within an open transaction.
+    """Return a volume with its metadata and its completed attachments, within a transaction.
 
     :param live_only: True to treat a deleted volume as absent
-    :param unused: True if the caller knows that the volume has no attachments. Then neither
-        attachments nor image metadata are read
+    :param unused: True if the caller knows that the volume has no attachments. Attachments and
+        image metadata are then not read
     :raises VolumeNotFound: there is no such volume
     """
     found = _ONE.rows(connection, volume_id=volume_id)
@@ -268,7 +281,7 @@ def read(connection: sa.Connection, volume_id: str, live_only: bool = False,
 
 
 def servers(connection: sa.Connection, volume_id: str) -> list[str]:
-    """Return the ids of the servers whose hosts have a volume connected."""
+    """Return the ids of the servers that have a connected or attached attachment of a volume."""
     return sorted(connection.execute(sa.select(_attachments.c.instance_uuid).distinct().where(
         _attachments.c.volume_id == volume_id, models.live(_attachments),
         _attachments.c.state.in_(_USING),
@@ -318,7 +331,7 @@ def _on_host(name: str) -> sa.ColumnElement[bool]:
 
 def _children(connection: sa.Connection,
               volumes: Sequence[sa.Row[Any]]) -> list[dict[str, Any]]:
-    """Return the metadata and attached servers of each volume, as fields of its record."""
+    """Return the metadata and attached servers of each volume, as fields of `records.Volume`."""
     found: dict[str, dict[str, Any]] = {
         row.id: {'metadata': {}, 'image_metadata': {}, 'attached': (), 'limits': None}
         for row in volumes}
@@ -336,7 +349,7 @@ def _children(connection: sa.Connection,
 
 
 def _attached(servers: Iterable[Any]) -> tuple[records.AttachedServer, ...]:
-    # Sorted here, because the rows come from a union or from several volumes.
+    # The rows are sorted here, because they come from a union or belong to several volumes.
     return tuple(records.AttachedServer(row.id, row.instance_uuid, row.host, row.mountpoint,
                                         row.attached_at)
                  for row in sorted(servers, key=lambda row: (row.created_at, row.id)))
