@@ -1,8 +1,8 @@
-"""Manage operations: existing storage on a pool becomes a volume.
+"""Manage operations, by which existing storage on a pool becomes a volume.
 
-Each function that writes does so in one transaction. The size of the volume is 0 until the volume
-service has looked at the storage. The size then counts as claimed on the pool, and becomes the
-size of the volume at the end of the operation.
+Each function that writes does so in one transaction. At first, the size of the volume is 0. When
+the volume service has determined the size of the storage, this size is claimed on the pool. At the
+end of the operation, it becomes the size of the volume.
 """
 import dataclasses
 import logging
@@ -32,6 +32,7 @@ class Draft:
     """Requested properties of a managed volume.
 
     :ivar kind: volume type for which the request was authorized
+    :ivar pool: ``host@backend#pool`` of the existing storage
     :ivar reference: name of the existing storage on the pool
     """
 
@@ -52,9 +53,9 @@ class Draft:
 @storage_db.retried
 def start(database: storage_db.Database, draft: Draft,
           lease_seconds: float) -> records.Volume:
-    """Insert a volume with the work of managing existing storage. The backend is not called yet.
+    """Insert a volume, and the work of managing existing storage. The backend is not called yet.
 
-    :param lease_seconds: time after which the scheduler is asked again
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
     :raises VolumeTypeNotFound, VolumeTypeChanged: the volume type has changed since the request
         was authorized
     :raises QuotaExceeded: the project has reached its quota of volumes
@@ -84,15 +85,16 @@ def claim(database: storage_db.Database, volume_id: str, generation: int) -> int
 
     No space is claimed, because the storage exists already.
 
-    :returns: generation of the volume after the claim, which is unchanged if a volume service has
-        claimed the operation already
-    :raises StaleGeneration: the volume is not being managed
+    :returns: new generation of the volume, or the unchanged one if a volume service has claimed
+        the operation already
+    :raises StaleGeneration: the volume is not being managed, or has another generation
     """
     with database.writer(volume_rows.stepped(volume_id, generation)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, _Own.MANAGING)
         at_work = work.find(connection, 'volume', volume_id)
         if at_work is not None and at_work.host is not None:
-            # A repeated call. Another generation would take the work from the volume service.
+            # The call was repeated. With a new generation, the volume service would lose its
+            # claim.
             return generation
         volume_rows.move(connection, database, row, _Event.MANAGE_CLAIMED)
     return generation + 1
@@ -100,15 +102,17 @@ def claim(database: storage_db.Database, volume_id: str, generation: int) -> int
 
 @storage_db.retried
 def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> None:
-    """Record the size of the storage that is being managed, as seen by the volume service.
+    """Claim the size of the storage that is being managed, as determined by the volume service.
 
-    From now on the size counts on the pool and in the quota of the project. A repeated call
+    From now on, the size counts on the pool and in the quota of the project. A repeated call
     changes nothing.
 
+    :param held: claim of the volume service on the manage operation
+    :param size_gb: size of the storage in GiB
     :raises QuotaExceeded, VolumeSizeExceedsLimit: the size exceeds a quota of the project
     :raises StaleGeneration: another process has continued the operation
     """
-    # Limits are read before the transaction, see `quotas`.
+    # Limits must be read before the transaction begins, see `quotas`.
     volume = volume_queries.get_bare(database, held.resource_id)
     limits = quotas.limits(database, volume.project_id)
     with database.writer(lambda again: rows.holds(
@@ -124,5 +128,8 @@ def found(database: storage_db.Database, held: records.Claim, size_gb: int) -> N
 
 
 def management(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on a manage operation of a volume."""
+    """Return the claim on the manage operation that creates a volume.
+
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('volume', volume_id, 'manage', generation, owner)

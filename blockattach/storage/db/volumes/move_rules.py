@@ -24,7 +24,7 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
     """Raise InvalidVolume if a volume cannot be migrated to a destination.
 
     :param row: row of the locked volume
-    :param destination: ``host@backend``, or the name of a pool
+    :param destination: ``host@backend``, or ``host@backend#pool``
     """
     if row.own_status == _AVAILABLE and row.lowest_rank is not None:
         raise errors.InvalidVolume(
@@ -45,11 +45,12 @@ def check_migration(connection: sa.Connection, row: Any, destination: str) -> No
 
 
 def check_retype(connection: sa.Connection, row: Any, kind: records.VolumeType) -> None:
-    """Raise InvalidVolume if the type of a volume cannot be changed.
+    """Raise InvalidVolume if a volume cannot be retyped.
 
-    The type of a volume in use can be changed only if its attachments are not affected.
+    A volume with attachments can be retyped only if the attachments are not affected.
 
     :param row: row of the locked volume
+    :param kind: new volume type
     """
     if row.own_status != _AVAILABLE or row.status not in (_AVAILABLE, _IN_USE) \
             or row.migration_status in volume_lifecycle.MOVING or row.volume_type_id == kind.id:
@@ -74,12 +75,16 @@ def _mode(kind: records.VolumeType) -> str:
 
 def _is_unseen(connection: sa.Connection, row: Any, own: records.VolumeType,
                kind: records.VolumeType) -> bool:
-    """Return True if a retype changes nothing that attachments depend on."""
+    """Return True if a retype does not affect the existing attachments of a volume.
+
+    :param own: present type of the volume
+    :param kind: new type of the volume
+    """
     now = {name: getattr(row, name) for name in volume_types.columns_of(own)}
     if now | {'volume_type_id': kind.id} != volume_types.columns_of(kind) \
             or own.encryption != kind.encryption:
         return False
-    # Hosts get the limits that they enforce only when they connect.
+    # A host receives the limits that it enforces only when it connects the volume.
     consumers = connection.execute(sa.select(_specs.c.consumer).where(_specs.c.id.in_(
         {own.qos_specs_id, kind.qos_specs_id} - {None}))).scalars()
     return own.qos_specs_id == kind.qos_specs_id or all(
@@ -89,6 +94,7 @@ def _is_unseen(connection: sa.Connection, row: Any, own: records.VolumeType,
 def may_leave(connection: sa.Connection, row: Any) -> bool:
     """Return True if the data of a locked volume may be moved to another backend.
 
-    The volume has no attachments, no snapshots, is not a cached image, and is not being copied.
+    This is the case if the volume has no attachments and no snapshots, is not a cached image, and
+    is not the source of a volume that is being created.
     """
     return row.lowest_rank is None and not any(snapshot_rows.dependants(connection, row.id))

@@ -1,10 +1,10 @@
 """Migrations and retypes of volumes.
 
 Each function that writes does so in one transaction under the lock of the volume. A scheduler
-claims the space on the destination pool, and the volume service of that pool copies the data.
-Until the row names the destination pool, the complete volume is on its former pool. Data that then
-remain on the other pool are removed by separate work. A retype after which the volume can stay on
-its pool needs no volume service.
+claims the space on the destination pool, and the volume service of that pool copies the data. The
+former pool has the complete volume until the column ``pool`` contains the destination pool. Data
+that remain on either pool at the end are removed by separate work. For a retype without a
+migration, no volume service is called.
 """
 import dataclasses
 import logging
@@ -38,7 +38,8 @@ class Retyping:
     """Requested retype of a volume.
 
     :ivar kind: new volume type, for which the request was authorized
-    :ivar may_move: True if the volume may be migrated when its own backend does not meet the type
+    :ivar may_move: True to allow a migration if the present pool does not meet the requirements of
+        the new type
     """
 
     kind: records.VolumeType
@@ -50,9 +51,9 @@ def migrate(database: storage_db.Database, volume: records.Judged, destination: 
             lease_seconds: float, request_id: str | None = None) -> int:
     """Start the migration of a volume. No backend is called yet.
 
-    :param destination: ``host@backend``, or the name of a pool
-    :param lock: True to show the volume in maintenance during the migration
-    :param lease_seconds: time after which the scheduler is asked again
+    :param destination: ``host@backend``, or ``host@backend#pool``
+    :param lock: True to show the status ``maintenance`` during the migration (``lock_volume``)
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
     :returns: new generation of the volume
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the status, the attachments, the snapshots or the backend of the volume
@@ -76,14 +77,14 @@ def migrate(database: storage_db.Database, volume: records.Judged, destination: 
 @storage_db.retried
 def retype(database: storage_db.Database, volume: records.Judged, retyping: Retyping,
            lease_seconds: float, request_id: str | None = None) -> int:
-    """Start the retype of a volume, which keeps its present type until the retype ends.
+    """Start the retype of a volume. The volume has its present type until the retype ends.
 
-    :param lease_seconds: time after which the scheduler is asked again
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
     :returns: new generation of the volume
     :raises InvalidVolume: the status or the attachments of the volume do not allow the retype
-    :raises VolumeTypeNotFound, VolumeTypeChanged: the type has changed since the request was
-        authorized
-    :raises QuotaExceeded: the project has reached a quota of the type
+    :raises VolumeTypeNotFound, VolumeTypeChanged: the new type was deleted or has changed since
+        the request was authorized
+    :raises QuotaExceeded: the project has reached a quota of the new type
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     volume_id = volume.id
@@ -91,7 +92,8 @@ def retype(database: storage_db.Database, volume: records.Judged, retyping: Rety
     with database.writer(lambda again: volume_rows.stepped(
             volume_id, row.generation, own_status=_Own.RETYPING)(again)) as connection:
         row = volume_rows.lock_judged(connection, volume)
-        # Before the first plain read, after which MariaDB shows no commits of other transactions.
+        # The project is locked before the first plain read. After such a read, MariaDB shows no
+        # more commits of other transactions.
         quotas.lock(connection, row.project_id)
         volume_types.hold(connection, retyping.kind)
         quotas.check_retype(connection, database, limits, row, retyping.kind.id)
@@ -110,15 +112,17 @@ def retype(database: storage_db.Database, volume: records.Judged, retyping: Rety
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int, pool: str,
           service_uuid: str | None) -> int | None:
-    """Claim the space of the whole volume on the destination pool.
+    """Claim space for the whole volume on the destination pool of a migration or retype.
 
+    :param pool: destination pool
+    :param service_uuid: UUID of the volume service of the destination pool; None if unknown
     :returns: new generation of the volume; None if the pool has not enough space
     :raises StaleGeneration: the volume is not waiting for a pool
     """
     with database.writer(volume_rows.stepped(
             volume_id, generation, claimed_pool=pool)) as connection:
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
-        # A second scheduler would claim space on a second pool.
+        # Another scheduler has claimed space on a pool already.
         if row.claimed_pool is not None:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
         claimed = claims.take(connection, pool, row.size_gb)
@@ -138,14 +142,15 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool: 
 def unclaim(database: storage_db.Database, volume_id: str, generation: int, lease_seconds: float,
             held: records.Claim | None = None, tried: bool = True,
             say: work.Say = work.silent) -> int:
-    """Release the claimed space on the destination pool, so that the volume waits for another one.
+    """Release the space on the destination pool, so that the volume waits for another pool.
 
-    Data that the volume service may have created on the pool are removed later.
+    Data that the volume service may have created on the pool are removed by separate work.
 
-    :param held: claim that must be valid; None for a claim of any owner
-    :param tried: True to exclude the pool from further scheduling. With False, the pool is
-        excluded only if a volume service has claimed the work
-    :returns: new generation of the volume, which is unchanged if no space was claimed
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
+    :param held: claim on the migration or retype that must be valid; None for any owner
+    :param tried: True to exclude the pool from further scheduling. If False, the pool is excluded
+        only if a volume service has claimed the work
+    :returns: new generation of the volume, or the unchanged one if no space was claimed
     :raises StaleGeneration: another process has continued the work
     """
     with database.writer(volume_rows.stepped(
@@ -169,10 +174,12 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
 
 @storage_db.retried
 def moved(database: storage_db.Database, held: records.Claim) -> None:
-    """Record that the data of a volume are on the destination pool, which is its pool from now on.
+    """Record the end of a migration, or of a retype with a migration.
 
-    A retyped volume gets its new type. The data on the former pool are removed by separate work.
+    The volume now belongs to the destination pool, and has the new type of a retype. The data on
+    the former pool are removed by separate work.
 
+    :param held: claim on the migration or retype
     :raises StaleGeneration: another process has continued the work; the caller must remove the
         copied data
     :raises VolumeTypeNotFound, VolumeTypeChanged: the new type has changed since the request
@@ -198,10 +205,11 @@ def moved(database: storage_db.Database, held: records.Claim) -> None:
 
 @storage_db.retried
 def retyped(database: storage_db.Database, volume_id: str, generation: int) -> int:
-    """Give a volume its new type, because its own pool meets the requirements of the type.
+    """Record the end of a retype without a migration. The volume now has its new type.
 
     :returns: new generation of the volume
-    :raises StaleGeneration: the volume is not waiting for a pool
+    :raises StaleGeneration: the volume is not being retyped, or a volume service has accepted the
+        work
     :raises VolumeTypeNotFound, VolumeTypeChanged: the new type has changed since the request
     """
     with database.writer(volume_rows.stepped(
@@ -209,7 +217,7 @@ def retyped(database: storage_db.Database, volume_id: str, generation: int) -> i
         mine = act(volume_id, 'retype', generation)
         row = volume_rows.lock_at(connection, volume_id, generation, *_MOVING)
         _, kind = _hold_type(connection, mine)
-        # A volume service that has accepted the work would move the volume nevertheless.
+        # If a volume service has accepted the work, it may be copying the volume to another pool.
         work.end_unbegun(connection, mine)
         assert kind is not None
         _end(connection, database, row, **volume_types.columns_of(kind))
@@ -221,20 +229,25 @@ def act(volume_id: str, verb: str, generation: int, owner: str | None = None) ->
     """Return the claim on the migration or the retype of a volume.
 
     :param verb: ``migrate`` or ``retype``
+    :param owner: process instance; None for any owner
     """
     return records.Claim('volume', volume_id, verb, generation, owner)
 
 
 def _hold_type(connection: sa.Connection, held: records.Claim,
                ) -> tuple[Mapping[str, Any], records.VolumeType | None]:
-    """Return the progress of the work, and the new type, locked; None for a migration."""
-    # A locking read: after a plain one, MariaDB would show the type as it was at that time.
+    """Lock the new type of a retype until the transaction ends.
+
+    :param held: claim on the migration or retype
+    :returns: progress of the work, and the new type; None in place of the type for a migration
+    """
+    # This is a locking read. After a plain read, MariaDB would show the type as it was then.
     found = work.find(connection, held.noun, held.resource_id, locked=True)
     progress = {} if found is None else rows.from_json(found.progress)
     if 'type_id' not in progress:
         return progress, None
     volume_types.lock(connection, progress['type_id'])
-    # The pool was chosen by the specs that the type had at the request.
+    # The pool was chosen by the extra specs that the type had at the time of the request.
     kind = volume_types.read(connection, progress['type_id'])
     if (dict(kind.extra_specs), kind.encryption is not None) != (
             progress['specs'], progress['encrypted']):

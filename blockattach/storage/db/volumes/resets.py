@@ -1,4 +1,4 @@
-"""Resets of the status of a volume, by an administrator or after a forced detach."""
+"""Resets of the status of a volume, by os-reset_status or after a forced detach."""
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ _Own = volume_lifecycle.OwnStatus
 
 def reset_facts(database: storage_db.Database, volume_id: str, requested: reset_rule.Requested,
                 ) -> reset_rule.Facts:
-    """Return the present input of the reset rule, without writing anything.
+    """Return the facts by which `reset_rule.decide` decides on a request. Nothing is written.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -35,14 +35,16 @@ def reset_facts(database: storage_db.Database, volume_id: str, requested: reset_
 @storage_db.retried
 def reset_status(database: storage_db.Database, volume: records.Judged,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the own status and the migration status of a volume, unless the rule refuses.
+    """Reset the own status and the migration status of a volume, if `reset_rule` allows it.
 
-    :returns: input of the rule; if the rule refuses, nothing was written
+    :returns: facts on which the rule has decided. Nothing was written if their outcome is not
+        ``ALLOWED``
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     with database.writer() as connection:
         row = volume_rows.lock_judged(connection, volume)
-        # Under the lock, because the status and the work may have changed since `reset_facts`.
+        # The facts are read again under the lock, because they may have changed since
+        # `reset_facts`.
         facts = _reset_facts(connection, row, requested)
         if reset_rule.decide(facts).outcome is not reset_rule.Outcome.ALLOWED:
             return facts
@@ -54,9 +56,9 @@ def reset_status(database: storage_db.Database, volume: records.Judged,
         if requested.status is not None:
             if facts.is_derived and requested.status == facts.from_attachments \
                     and row.detach_announced:
-                # The reset withdraws announced detaches, which will not take place.
+                # The announced detaches will not take place, so the reset withdraws them.
                 volume_rows.store_rank(connection, database, row, row.lowest_rank, 0)
-                # `move` derives the status from the row, which must be the one just written.
+                # `move` derives the status from the row, so it needs the row with this change.
                 row = volume_rows.lock_judged(connection, volume)
             volume_rows.move(connection, database, row, _Event.RESET, facts.own_status_then)
             work.end(connection, volumes.creation(row.id, row.generation))
@@ -67,14 +69,15 @@ def reset_status(database: storage_db.Database, volume: records.Judged,
 def clear(database: storage_db.Database, volume_id: str, project_id: str) -> None:
     """Set a volume to the status that its attachments imply, after a forced detach.
 
-    A volume keeps its status if an operation on it is in progress, if its creation failed, or if
-    it is in maintenance, offered to another project, or already transferred.
+    Only an own status in `volume_lifecycle.CLEARED_BY_FORCE` is cleared. The volume keeps its own
+    status if an operation on the volume is in progress, if no backend has created the volume, or
+    if the volume is deleted or belongs to another project.
 
-    :param project_id: project for which the request was authorized
+    :param project_id: project for which the forced detach was authorized
     """
     with database.writer() as connection:
-        # A volume that was deleted or transferred in the meantime is no error, because the forced
-        # detach itself has succeeded.
+        # If the volume was deleted or transferred in the meantime, no error is raised, because the
+        # forced detach itself has succeeded.
         row = volume_rows.await_others(connection, volume_id)
         if row is not None and row.project_id == project_id \
                 and row.own_status in volume_lifecycle.CLEARED_BY_FORCE \
@@ -95,5 +98,5 @@ def _is_at_work(connection: sa.Connection, row: Any) -> bool:
 
 
 def _is_made(row: Any) -> bool:
-    # ``shared_targets`` is true until a backend reports otherwise.
+    # ``shared_targets`` is true until a backend has created the volume and reports False.
     return not row.shared_targets

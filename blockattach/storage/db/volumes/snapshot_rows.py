@@ -1,8 +1,8 @@
-"""Lock of a snapshot, and the only code that writes the status of a snapshot.
+"""Locks of snapshots, and the changes of their status.
 
-Also the changes of snapshots together with their volume. Used only within the transactions of
-`blockattach.storage.db.snapshots` and `blockattach.storage.db.volumes`. Lock order: volume,
-snapshots.
+This is the only module that changes the status of existing snapshots, alone or together with their
+volume. The functions are called within the transactions of other modules of
+`blockattach.storage.db`. Lock order: volume, snapshots.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -38,11 +38,12 @@ _DEPENDANTS = statements.Statement(lambda dialect: sa.select(
 
 
 class Dependants(NamedTuple):
-    """Dependants on the data of a volume.
+    """Resources that depend on the data of a volume.
 
     :ivar is_copied: True if another volume is being created from the volume
     :ivar has_snapshots: True if the volume has live snapshots
-    :ivar is_cached: True if the volume is a cached image, from which volumes may be created
+    :ivar is_cached: True if the volume contains a cached image, so that other volumes may be
+        created from the volume at any time
     """
 
     is_copied: bool
@@ -53,6 +54,7 @@ class Dependants(NamedTuple):
 def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
     """Lock the row of a live snapshot until the transaction ends.
 
+    :returns: row of the snapshot
     :raises SnapshotNotFound: there is no such live snapshot
     """
     row = await_others(connection, snapshot_id)
@@ -64,6 +66,7 @@ def lock(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any]:
 def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any]:
     """Lock the live snapshot for which a request was authorized, until the transaction ends.
 
+    :returns: row of the snapshot
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project now
     """
     row = lock(connection, judged.id)
@@ -72,10 +75,11 @@ def lock_judged(connection: sa.Connection, judged: records.Judged) -> sa.Row[Any
 
 
 def lock_at(connection: sa.Connection, snapshot_id: str, generation: int | None) -> sa.Row[Any]:
-    """Lock a live snapshot that has not changed since a generation.
+    """Lock a live snapshot on condition of its generation.
 
-    :param generation: None for any generation
-    :raises StaleGeneration: another process has changed the snapshot, or the snapshot is deleted
+    :param generation: generation that the snapshot must have; None for any generation
+    :returns: row of the snapshot
+    :raises StaleGeneration: the snapshot has another generation, is deleted, or does not exist
     """
     row = await_others(connection, snapshot_id)
     if row is None or row.deleted or generation not in (None, row.generation):
@@ -84,24 +88,27 @@ def lock_at(connection: sa.Connection, snapshot_id: str, generation: int | None)
 
 
 def await_others(connection: sa.Connection, snapshot_id: str) -> sa.Row[Any] | None:
-    """Lock the row of a snapshot, live or deleted, and return it, or None if there is no row."""
+    """Lock and return the row of a live or deleted snapshot, or return None if there is no row."""
     return connection.execute(
         _rows.select().where(_rows.c.id == snapshot_id).with_for_update()).one_or_none()
 
 
 def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
-    """Return True if a snapshot has the given values, after waiting for its lock.
+    """Lock the row of a snapshot, and return True if its columns have the given values.
 
-    Used to check the outcome of a commit after the connection was lost.
+    Used to find out whether changes are stored, if the connection was lost during the commit.
     """
     return rows.holds(await_others(connection, snapshot_id), values)
 
 
 def move(connection: sa.Connection, database: storage_db.Database, row: Any, event: _Event,
          chosen: _Status | None = None, **values: Any) -> _Status:
-    """Apply an event to a locked snapshot: change its status and increment its generation.
+    """Apply an event to a locked snapshot, which sets its status and increments its generation.
 
+    :param row: row of the snapshot as read under the lock
     :param chosen: see `snapshots.next_status`
+    :param values: further columns of the snapshot
+    :returns: new status
     :raises InvalidSnapshot: the status does not allow the event
     :raises RetryRequest: the row has changed since it was read
     """
@@ -123,23 +130,26 @@ def update(connection: sa.Connection, row: Any, **values: Any) -> None:
 
 
 def claim(connection: sa.Connection, row: Any) -> None:
-    """Claim a locked snapshot, without starting work, for a transaction that relies on it.
+    """Claim a locked snapshot for a transaction that relies on the snapshot.
+
+    The generation of the snapshot is incremented, but no work is started. A concurrent transaction
+    that changes the snapshot then conflicts, on any node of the database.
 
     :raises RetryRequest: the row has changed since it was read
     """
-    # An update, because a locking read does not block other nodes of a multi-writer database.
+    # A locking read would not block other nodes of a multi-writer database.
     rows.advance(connection, _rows, row)
 
 
 def dependants(connection: sa.Connection, volume_id: str) -> Dependants:
-    """Return the dependants of a locked volume, with one statement."""
+    """Return which resources depend on the data of a locked volume."""
     return Dependants(*_DEPENDANTS.first(connection, volume_id=volume_id))
 
 
 def keep_cached(connection: sa.Connection, volume_id: str) -> None:
-    """Raise InvalidVolume if a locked volume is a cached image that is being copied.
+    """Raise InvalidVolume if a volume is being created from a cached image in a locked volume.
 
-    Called before the data of the volume may change.
+    Called before an operation after which the data of the locked volume may change.
     """
     found = dependants(connection, volume_id)
     if found.is_cached and found.is_copied:
@@ -150,15 +160,15 @@ def keep_cached(connection: sa.Connection, volume_id: str) -> None:
 
 def delete_with(connection: sa.Connection, database: storage_db.Database, volume_id: str,
                 force: bool, project_id: str | None) -> dict[str, str]:
-    """Start the deletion of the snapshots of a locked volume together with the volume.
+    """Start the deletion of all snapshots of a locked volume that is being deleted.
 
     The work of deleting the volume deletes the snapshots as well.
 
-    :param force: delete snapshots in any status
-    :param project_id: project that must own all the snapshots; None for any projects
-    :returns: status of each snapshot before the deletion, by id
+    :param force: True to delete snapshots in any status
+    :param project_id: project that must own all snapshots of the volume; None for any project
+    :returns: status of each snapshot before the deletion, by snapshot id
     :raises InvalidSnapshot: a snapshot belongs to another project, has a status that does not
-        allow the deletion, or is being copied or managed
+        allow the deletion, is being managed, or is the source of a volume that is being created
     """
     found = _locked(connection, volume_id)
     for row in found:
@@ -179,9 +189,9 @@ def delete_with(connection: sa.Connection, database: storage_db.Database, volume
 
 def keep(connection: sa.Connection, database: storage_db.Database, volume_id: str,
          was: Mapping[str, str]) -> None:
-    """Cancel the deletion of snapshots together with their locked volume.
+    """Restore the status of the snapshots of a locked volume, as its deletion was cancelled.
 
-    :param was: status of each snapshot before the deletion, by id
+    :param was: status of each snapshot before the deletion, by snapshot id
     """
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_CANCELLED, snapshots.settled(was[row.id]))
@@ -189,7 +199,7 @@ def keep(connection: sa.Connection, database: storage_db.Database, volume_id: st
 
 def cannot_delete_with(connection: sa.Connection, database: storage_db.Database,
                        volume_id: str) -> None:
-    """Record that the backend permanently refused to delete a volume or one of its snapshots."""
+    """Record that the snapshots of a locked volume could not be deleted with the volume."""
     for row in _locked(connection, volume_id):
         move(connection, database, row, _Event.DELETE_FAILED)
 
@@ -197,12 +207,13 @@ def cannot_delete_with(connection: sa.Connection, database: storage_db.Database,
 def derive_work(connection: sa.Connection, database: storage_db.Database, volume: Any) -> None:
     """Repair the work on the snapshots of a locked volume according to their statuses.
 
-    Missing work is inserted, and other work is ended. Used by a command for operators.
+    Missing work is inserted, and work that does not belong to the status is deleted. Used by a
+    command for operators.
     """
     for row in _locked(connection, volume.id):
         verb = {_Status.CREATING: 'create', _Status.DELETING: 'delete'}.get(_Status(row.status))
-        # A status that was set by a request has no work, whatever it says. Snapshots of a volume
-        # that is being deleted are deleted by the work of the volume.
+        # No work belongs to a status that a request has set directly. If the volume is being
+        # deleted, the work on the volume deletes the snapshots.
         if verb is None or row.status_reset or volume.own_status == _DELETING:
             work.end(connection, work_on(row.id, row.generation))
         elif work.find(connection, 'snapshot', row.id) is None:
@@ -212,9 +223,9 @@ def derive_work(connection: sa.Connection, database: storage_db.Database, volume
 
 
 def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
-    """Raise InvalidSnapshot if a locked snapshot is being copied to a volume or being managed.
+    """Raise InvalidSnapshot if the data of a locked snapshot must not be deleted now.
 
-    The data of such a snapshot must not be removed.
+    The snapshot is being managed, or a volume is being created from the snapshot.
     """
     at_work = work.find(connection, 'snapshot', snapshot_id)
     if at_work is not None and at_work.verb == 'manage':
@@ -229,7 +240,11 @@ def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
 
 def work_on(snapshot_id: str, generation: int, verb: str = 'delete',
             owner: str | None = None) -> records.Claim:
-    """Return the claim on work on a snapshot."""
+    """Return the claim on an operation on a snapshot.
+
+    :param verb: ``create``, ``manage`` or ``delete``
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('snapshot', snapshot_id, verb, generation, owner)
 
 
@@ -238,5 +253,5 @@ def _of(volume_id: str) -> sa.Select[Any]:
 
 
 def _locked(connection: sa.Connection, volume_id: str) -> Sequence[sa.Row[Any]]:
-    # Sorted, so that transactions lock the snapshots in the same order.
+    # The rows are sorted, so that all transactions lock the snapshots in the same order.
     return connection.execute(_of(volume_id).order_by(_rows.c.id).with_for_update()).all()

@@ -1,9 +1,10 @@
-"""Sources of volumes: volumes and snapshots that stay unchanged while they are copied.
+"""Sources of volumes: volumes and snapshots from which other volumes are being created.
 
-A function that creates a volume from a source locks the source first. A function that changes or
-deletes a possible source locks it as well. Under that lock, it checks by
-`blockattach.storage.db.volumes.snapshot_rows.dependants` or `is_snapshot_copied` whether the
-source is being copied.
+A source must not change until the new volume is created. Therefore a function that creates a
+volume from a source locks the source first. A function that changes or deletes a volume or a
+snapshot locks it too, and checks under the lock whether it is a source. The check is
+`blockattach.storage.db.volumes.snapshot_rows.dependants` for a volume, and `is_snapshot_copied`
+for a snapshot.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +26,8 @@ _image = models.volume_image_metadata
 _CREATING = volume_lifecycle.OwnStatus.CREATING.value
 _DELETING = volume_lifecycle.OwnStatus.DELETING.value
 _source = sa.alias(_volumes, 'source')
-# Needs no condition for live volumes, because the own status of a deleted volume is not creating.
+# Conditions on the copy do not exclude deleted volumes, because the own status of a deleted volume
+# is not creating.
 _copy = sa.alias(_volumes, 'copy')
 IS_COPY = sa.and_(_volumes.c.own_status == _CREATING, sa.or_(
     _volumes.c.source_volid.is_not(None), _volumes.c.snapshot_id.is_not(None)))
@@ -41,7 +43,7 @@ SOURCE_POOL = sa.func.coalesce(
 
 
 def snapshot(database: storage_db.Database, snapshot_id: str) -> sources.Source:
-    """Return a live snapshot as a source.
+    """Return a live snapshot as the source of a volume.
 
     :raises SnapshotNotFound: there is no such live snapshot
     """
@@ -50,12 +52,15 @@ def snapshot(database: storage_db.Database, snapshot_id: str) -> sources.Source:
 
 
 def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Mapping[str, Any]:
-    """Lock a source until the transaction ends, before the other statements of the transaction.
+    """Lock the source of a new volume until the transaction ends, and check the source again.
 
-    :param size_gb: size of the new volume
+    This must be the first statement of the transaction.
+
+    :param source: source for which the request was authorized
+    :param size_gb: size of the new volume in GiB
     :returns: columns of the new volume that depend on the source
-    :raises VolumeNotFound, SnapshotNotFound: the source is deleted, or has changed its project
-        since the request was authorized
+    :raises VolumeNotFound, SnapshotNotFound: the source is deleted, or belongs to another project
+        now
     :raises VolumeTypeChanged: the type of the source has changed since the request was authorized
     :raises InvalidVolume: the source is being migrated
     :raises InvalidVolume, InvalidSnapshot, InvalidInput: see
@@ -67,19 +72,19 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
             raise errors.InvalidVolume(
                 reason=f'Volume {row.id} is being migrated. Retry when the migration has '
                        f'finished.')
-        # An update, so that a deletion of the source on another database node conflicts.
+        # This updates the source, so that a deletion on another node of the database conflicts.
         volume_rows.claim(connection, row)
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:
-        # Locking reads. After a plain read, MariaDB would show the volume type, which is read
-        # later in this transaction, as it was at the time of the plain read.
+        # These are locking reads. After a plain read, MariaDB would show the volume type, which is
+        # read later in this transaction, as it was at the time of the plain read.
         row = connection.execute(_volumes.select().where(
             _volumes.c.id == source.volume_id).with_for_update(read=True)).one()
         found = _snapshot(connection, _snapshots.select().with_for_update(), source.snapshot_id)
         rows.check_judged(found, source, errors.SnapshotNotFound(snapshot_id=source.snapshot_id))
         rows.advance(connection, _snapshots, found)
         now = _source_of(found)
-    # The request was checked against the former type.
+    # The request was authorized and checked with the former type.
     if now.volume_type_id != source.volume_type_id:
         raise errors.VolumeTypeChanged(volume_type_id=source.volume_type_id)
     sources.check(now, size_gb)
@@ -87,7 +92,7 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
 
 
 def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str) -> None:
-    """Copy the image metadata of a source to a new volume."""
+    """Copy the image metadata of a source, or of the volume of a snapshot, to a new volume."""
     connection.execute(_image.insert().from_select(
         ['volume_id', 'key', 'value'],
         sa.select(sa.literal(volume_id), _image.c.key, _image.c.value).where(
@@ -95,7 +100,10 @@ def copy_image(connection: sa.Connection, source: sources.Source, volume_id: str
 
 
 def is_copied(volume_id: sa.ColumnElement[str]) -> sa.Exists:
-    """Return the condition that another volume is being created from a volume."""
+    """Return the condition that another volume is being created from a volume.
+
+    :param volume_id: column with the id of the source volume
+    """
     return sa.exists().where(_copy.c.source_volid == volume_id, _copy.c.own_status == _CREATING)
 
 

@@ -1,4 +1,4 @@
-"""Database queries for managing existing logical volumes and files."""
+"""Queries for manage operations of existing storage: logical volumes or files."""
 import uuid
 from collections.abc import Collection
 
@@ -17,17 +17,19 @@ _AT_ONCE = 500
 
 
 def claimed(database: storage_db.Database, held: records.Claim) -> managing.Managed:
-    """Return the volume of a manage operation.
+    """Return the volume of a manage operation, with the name of its existing storage.
 
-    :raises StaleGeneration: the owner has lost the claim on the operation
+    :param held: claim on the operation
+    :raises StaleGeneration: the claim is no longer valid
     """
     found = volume_queries.claimed(database, held)
     return managing.Managed(found.volume, found.progress['reference'], found.claimed_gb)
 
 
 def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
-    """Raise BackendRefused if the storage with a name is managed by this service already.
+    """Raise BackendRefused if existing storage is already a volume or snapshot of this service.
 
+    :param name: name of the storage on the backend
     :param noun: ``volume`` or ``snapshot``
     """
     by_name = managing.ids([name], noun)
@@ -39,10 +41,11 @@ def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
 def live_ids(database: storage_db.Database, ids: Collection[str], noun: str) -> set[str]:
     """Return the given ids that are ids of live volumes, or of live snapshots.
 
-    :param noun: ``volume`` or ``snapshot``
+    :param ids: UUIDs in any spelling; those in the result have the canonical spelling
+    :param noun: ``volume`` to look for volumes, ``snapshot`` to look for snapshots
     """
     table = models.volumes if noun == 'volume' else models.snapshots
-    # Ids come from names on a backend, in any spelling of a UUID.
+    # The ids come from names on a backend, which may contain a UUID in any spelling.
     candidates, live = sorted({str(uuid.UUID(text)) for text in ids}), set()
     with database.reader() as connection:
         for first in range(0, len(candidates), _AT_ONCE):

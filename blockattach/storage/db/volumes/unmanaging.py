@@ -1,4 +1,4 @@
-"""Start of unmanage operations, after which the storage of a volume stays on its backend."""
+"""Start of unmanage operations, which delete a volume but keep its storage on the backend."""
 
 
 import logging
@@ -22,14 +22,16 @@ _Event = volume_lifecycle.Event
 @storage_db.retried
 def start(database: storage_db.Database, volume: records.Judged, lease_seconds: float,
           request_id: str | None = None) -> records.Claim | None:
-    """Start to unmanage a volume, in one transaction under the lock of the volume.
+    """Start the unmanage operation of a volume. A volume without a pool is deleted at once.
 
-    :returns: claim on the work, without an owner; None if no backend has the volume, which is then
-        deleted already
+    :param lease_seconds: seconds until the deadline of the operation
+    :returns: claim on the operation, without an owner; None if the volume had no pool, so that it
+        is deleted already
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidInput: the volume is encrypted
-    :raises InvalidVolume: the status of the volume does not allow unmanaging, the volume has
-        attachments or snapshots, is a cached image, or is being copied
+    :raises InvalidVolume: the status of the volume does not allow the operation, the volume has
+        attachments or snapshots, the volume is a cached image, or another volume is being created
+        from the volume
     """
     volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
@@ -55,5 +57,8 @@ def start(database: storage_db.Database, volume: records.Judged, lease_seconds: 
 
 
 def unmanagement(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on an unmanage operation of a volume."""
+    """Return the claim on the unmanage operation of a volume.
+
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('volume', volume_id, 'unmanage', generation, owner)

@@ -1,8 +1,8 @@
 """Downloads of images to volumes, reimages, and uploads of volumes to images.
 
-Each function that writes does so in one transaction under the lock of the volume. The image is
-stored in the progress of the work (``image``). It becomes the image metadata of the volume when
-the volume has the data of the image.
+Each function that writes does so in one transaction under the lock of the volume. The progress of
+the work contains the image under the key ``image``. At the end of a download, the image metadata
+of the volume are set to `images.Image.metadata`.
 """
 import dataclasses
 import logging
@@ -30,21 +30,21 @@ LOG = logging.getLogger(__name__)
 IMAGE = 'image'
 """Key of the image in the progress of work."""
 UPLOADABLE = ('available', 'in-use')
-"""Statuses in which a volume can be uploaded, and to which it returns afterwards."""
+"""Statuses in which a volume can be uploaded. After the upload, it has the same status again."""
 _UPLOADED_SIZE = 'uploaded_size'
 _UNUSED = ('available', 'reserved')
-"""Statuses that the attachments of a volume imply as long as no host is connected."""
+"""Statuses of a volume, as derived from its attachments, in which no host is connected."""
 _Own = volume_lifecycle.OwnStatus
 _Event = volume_lifecycle.Event
 _metadata = models.volume_image_metadata
 
 
 class Begun(NamedTuple):
-    """Work on a volume that has been inserted, for the call to the volume service.
+    """Inserted work item, with the arguments for calling the volume service.
 
     :ivar claim: claim on the work, without an owner
     :ivar host: ``host@backend`` that executes the work
-    :ivar was: row of the volume before the work
+    :ivar was: row of the volume before the start of the work
     """
 
     claim: records.Claim
@@ -53,17 +53,17 @@ class Begun(NamedTuple):
 
 
 def progress_of(image: images.Image) -> dict[str, Any]:
-    """Return the progress that stores an image."""
+    """Return an image as progress of work, from which `image_of` restores the image."""
     return {IMAGE: {**dataclasses.asdict(image), 'properties': dict(image.properties)}}
 
 
 def image_of(progress: Mapping[str, Any]) -> images.Image | None:
-    """Return the image stored in the progress of work, or None if there is none."""
+    """Return the image in the progress of work, or None if the progress contains no image."""
     return images.Image.of(progress[IMAGE]) if IMAGE in progress else None
 
 
 def about(at_work: volume_queries.AtWork) -> images.Image:
-    """Return the image of work that has one."""
+    """Return the image of a download, a reimage or an upload."""
     image = image_of(at_work.progress)
     assert image is not None
     return image
@@ -71,10 +71,11 @@ def about(at_work: volume_queries.AtWork) -> images.Image:
 
 @storage_db.retried
 def begin_download(database: storage_db.Database, claim: records.Claim) -> records.Claim:
-    """Change the creation of a volume into the download of its image, with the same owner.
+    """Turn the work of creating a volume into the work of downloading its image.
 
-    The backend has created the volume.
+    Called when the backend has created the volume. The owner of the work does not change.
 
+    :param claim: claim on the creation
     :returns: claim on the download
     :raises StaleGeneration: another process has continued the creation; the caller must remove the
         created data
@@ -87,8 +88,8 @@ def begin_download(database: storage_db.Database, claim: records.Claim) -> recor
         if row.pool is None:
             raise _stale(claim)
         volume_rows.move(connection, database, row, _Event.DOWNLOAD, shared_targets=False)
-        # The same work item, so that the owner keeps the claim throughout. The attempts of the
-        # creation are not those of the download.
+        # The work item is kept, so that its owner has a claim at any time. The attempts of the
+        # creation do not count for the download.
         work.change(connection, claim, verb=next_claim.verb, generation=next_claim.generation,
                     attempts=1)
     log.step(LOG, 'Downloading image to volume', volume_id=claim.resource_id)
@@ -97,10 +98,11 @@ def begin_download(database: storage_db.Database, claim: records.Claim) -> recor
 
 @storage_db.retried
 def cloned(database: storage_db.Database, claim: records.Claim) -> None:
-    """Record that a volume was created from the cached volume of its image.
+    """Record that the backend has created a volume from the cached volume of its image.
 
-    The result is the same as after a download of the image.
+    Afterwards the volume has the same columns and image metadata as after a download.
 
+    :param claim: claim on the creation
     :raises StaleGeneration: another process has continued the creation
     """
     with database.writer(volume_rows.stepped(
@@ -119,15 +121,15 @@ def cloned(database: storage_db.Database, claim: records.Claim) -> None:
 @storage_db.retried
 def start_reimage(database: storage_db.Database, volume: records.Judged, image: images.Image,
                   reserved: bool, seconds: float, request_id: str | None) -> Begun:
-    """Start a reimage, which replaces the data of a volume by those of an image.
+    """Start a reimage, which replaces the data of a volume with the data of an image.
 
-    :param reserved: True to allow a reserved volume
-    :param seconds: time after which the volume service starts the work even if no call for it has
-        arrived
+    :param reserved: True to allow a volume in status reserved
+    :param seconds: seconds until the deadline, after which the volume service starts the work even
+        without a call
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises Conflict: the volume has more than one attachment
-    :raises InvalidVolume: the status of the volume does not allow a reimage, no backend has the
-        volume, or it is a cached image from which a volume is being created
+    :raises InvalidVolume: the status of the volume does not allow a reimage, the volume has no
+        pool, or the volume is a cached image from which a volume is being created
     """
     volume_id = volume.id
     statuses = ('available', 'error', 'reserved') if reserved else ('available', 'error')
@@ -140,14 +142,14 @@ def start_reimage(database: storage_db.Database, volume: records.Judged, image: 
                 models.live(attachments))).scalar_one() > 1:
             raise errors.Conflict(
                 'Cannot re-image a volume which is attached to more than one server.')
-        # The status may have been reset by an administrator although a host is connected. So the
-        # status that the attachments imply is checked too.
+        # An administrator may have reset the status of a volume to which a host is connected. So
+        # the status that is derived from the attachments is checked too.
         used = volume_lifecycle.derive_status(_Own.AVAILABLE, row.lowest_rank).status
         if row.status not in statuses or used not in _UNUSED or row.pool is None:
             raise errors.InvalidVolume(
                 reason=f'Volume {volume_id} status must be {" or ".join(statuses)}, but current '
                        f'status is {row.status if used in _UNUSED else used}.')
-        # The data are about to change, and a copy of the old ones may be in progress.
+        # The data of a cached image must not change while another volume is created from them.
         snapshot_rows.keep_cached(connection, volume_id)
         begun = _begin(connection, database, row, 'reimage', _Event.DOWNLOAD, seconds,
                        request_id, progress_of(image))
@@ -161,12 +163,13 @@ def start_upload(database: storage_db.Database, volume: records.Judged, image: i
                  in_use: bool, seconds: float, request_id: str | None) -> Begun:
     """Start the upload of a volume to an image.
 
-    :param image: the image that the upload creates
-    :param in_use: True to allow a volume in use
-    :param seconds: time after which the volume service starts the work even if no call for it has
-        arrived
+    :param image: image to which the data of the volume are uploaded
+    :param in_use: True to allow a volume in status in-use
+    :param seconds: seconds until the deadline, after which the volume service starts the work even
+        without a call
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
-    :raises InvalidVolume: the status of the volume does not allow an upload
+    :raises InvalidVolume: the status of the volume does not allow an upload, or the volume has no
+        pool
     """
     volume_id = volume.id
     statuses = UPLOADABLE if in_use else UPLOADABLE[:1]
@@ -183,9 +186,9 @@ def start_upload(database: storage_db.Database, volume: records.Judged, image: i
 
 
 def note_percent(database: storage_db.Database, claim: records.Claim, percent: int) -> None:
-    """Record the progress of work in percent.
+    """Record how much of a download, a reimage or an upload is done, in percent.
 
-    :raises StaleGeneration: the claim on the work was lost
+    :raises StaleGeneration: the claim on the work is no longer valid
     """
     work.note(database, claim, percent=percent)
 
@@ -193,18 +196,21 @@ def note_percent(database: storage_db.Database, claim: records.Claim, percent: i
 def note_uploaded(database: storage_db.Database, claim: records.Claim, size: int) -> None:
     """Record the size of the uploaded image in bytes.
 
-    :raises StaleGeneration: the claim on the upload was lost
+    :raises StaleGeneration: the claim on the upload is no longer valid
     """
     work.note(database, claim, **{_UPLOADED_SIZE: size})
 
 
 def uploaded_size(at_work: volume_queries.AtWork) -> int | None:
-    """Return the image size in bytes that an earlier attempt recorded, or None if none did."""
+    """Return the size of the uploaded image in bytes, as recorded by `note_uploaded`.
+
+    :returns: the size; None if no attempt has recorded a size
+    """
     return at_work.progress.get(_UPLOADED_SIZE)
 
 
 def is_uploading(database: storage_db.Database, volume_id: str) -> bool:
-    """Return True if any process is uploading the volume."""
+    """Return True if a live volume is being uploaded to an image."""
     with database.reader() as connection:
         return connection.execute(sa.select(models.volumes.c.id).where(
             models.volumes.c.id == volume_id, volume_rows.LIVE,
@@ -212,12 +218,13 @@ def is_uploading(database: storage_db.Database, volume_id: str) -> bool:
 
 
 def is_uploaded_as(database: storage_db.Database, volume_id: str, image_id: str) -> bool:
-    """Return True if any process is uploading the volume as this image.
+    """Return True if a volume is being uploaded to the given image.
 
-    False means that the upload has ended and the volume has its former status.
+    False means that the upload has ended, and that the volume could be uploaded again.
 
-    :raises VolumeNotFound: the volume was deleted
-    :raises InvalidVolume: the status of the volume was reset
+    :raises VolumeNotFound: the upload has ended, and the volume was deleted
+    :raises InvalidVolume: the upload has ended, and the status of the volume is not in
+        `UPLOADABLE`
     """
     with database.reader() as connection:
         found = connection.execute(sa.select(models.work.c.progress).where(
@@ -242,7 +249,7 @@ def metadata(database: storage_db.Database, volume_id: str) -> dict[str, str]:
 
 
 def keep_metadata(connection: sa.Connection, volume_id: str, image: images.Image) -> None:
-    """Replace the image metadata of a locked volume."""
+    """Replace the image metadata of a locked volume with the metadata of an image."""
     connection.execute(_metadata.delete().where(_metadata.c.volume_id == volume_id))
     connection.execute(_metadata.insert(), [
         {'volume_id': volume_id, 'key': key, 'value': value}

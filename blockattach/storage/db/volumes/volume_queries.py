@@ -338,8 +338,8 @@ def _children(connection: sa.Connection,
     for volume_id, field, key, value in _of_ids(connection, _all_pairs, list(found)):
         found[volume_id][field][key] = value
     servers: dict[str, list[Any]] = {}
-    # Volumes with another lowest rank have no attached server, which saves the query for a page
-    # without attached volumes.
+    # Only a volume with this lowest rank has attached servers. A page without such volumes needs
+    # no query.
     for row in _of_ids(connection, _all_servers,
                        [row.id for row in volumes if row.lowest_rank == _ATTACHED]):
         servers.setdefault(row.volume_id, []).append(row)

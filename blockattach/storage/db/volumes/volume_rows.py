@@ -1,7 +1,8 @@
-"""Lock of a volume, and the only code that writes the status of a volume.
+"""Locks of volumes, and the changes of their own status.
 
-Used only within the transactions of `blockattach.storage.db.attachments` and
-`blockattach.storage.db.volumes`.
+The functions are called within the transactions of other modules of `blockattach.storage.db`. They
+also update the status columns that are derived from the own status and the attachments. Besides
+them, only `blockattach.storage.db.attachments.attachments` updates these columns.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -31,17 +32,17 @@ _LOCK = statements.Statement(lambda dialect: _volumes.select().where(
     _volumes.c.id == statements.value('volume_id'), LIVE).with_for_update())
 
 
-# The steps of the lifecycle that every volume takes have one statement each.
+# Each transition of the lifecycle that every volume makes is written by a single statement.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
-    # The only indexed column is the primary key. With another one MariaDB may use, and lock, the
-    # other index first.
+    # The condition has no indexed column except the primary key. Otherwise MariaDB might use, and
+    # lock, another index first.
     return (_volumes.c.id == statements.value('volume_id'),
             _volumes.c.generation == statements.value('generation'),
             _volumes.c.own_status == own_status.value)
 
 
 _NEXT = {'generation': _volumes.c.generation + 1, 'updated_at': statements.value('now')}
-# The status columns stay as they are, because the volume is still being created.
+# The status columns are not written, because the volume is still being created.
 CLAIM = statements.Statement(lambda dialect: _volumes.update().where(
     *_at(_Own.CREATING), _volumes.c.pool.is_(None)).values(
         pool=statements.value('pool'), service_uuid=statements.value('service_uuid'), **_NEXT))
@@ -60,7 +61,7 @@ CREATED = statements.Statement(lambda dialect: _volumes.update().where(
 
 
 def with_limits(query: sa.Select) -> sa.Select:
-    """Extend a query for volumes and their types by the QoS specs of the types.
+    """Add the columns with the QoS specs to a query for volumes and their types.
 
     `blockattach.storage.db.rows.limits` needs these columns. The join saves a second statement.
     """
@@ -71,8 +72,9 @@ def with_limits(query: sa.Select) -> sa.Select:
 
 
 def lock(connection: sa.Connection, volume_id: str) -> Any:
-    """Lock the row of a live volume, as the first statement of the transaction.
+    """Lock the row of a live volume until the transaction ends.
 
+    :returns: row of the volume
     :raises VolumeNotFound: there is no such live volume
     """
     row = _LOCK.first(connection, volume_id=volume_id)
@@ -82,8 +84,9 @@ def lock(connection: sa.Connection, volume_id: str) -> Any:
 
 
 def lock_judged(connection: sa.Connection, judged: records.Judged) -> Any:
-    """Lock the live volume for which a request was authorized, as `lock` does.
+    """Lock the live volume for which a request was authorized, until the transaction ends.
 
+    :returns: row of the volume
     :raises VolumeNotFound: the volume is deleted, or belongs to another project now
     """
     row = _LOCK.first(connection, volume_id=judged.id)
@@ -93,12 +96,13 @@ def lock_judged(connection: sa.Connection, judged: records.Judged) -> Any:
 
 def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
             *own_statuses: volume_lifecycle.OwnStatus) -> Any:
-    """Lock a live volume that has not changed since a generation.
+    """Lock a live volume on condition of its generation and its own status.
 
-    :param generation: None for any generation
-    :param own_statuses: own statuses of which the volume must have one
+    :param generation: generation that the volume must have; None for any generation
+    :param own_statuses: own statuses, one of which the volume must have
+    :returns: row of the volume
     :raises VolumeNotFound: there is no such live volume
-    :raises StaleGeneration: another process has changed the volume
+    :raises StaleGeneration: the volume has another generation or another own status
     """
     row = lock(connection, volume_id)
     if generation not in (None, row.generation) or row.own_status not in own_statuses:
@@ -108,45 +112,48 @@ def lock_at(connection: sa.Connection, volume_id: str, generation: int | None,
 
 
 def stepped(volume_id: str, generation: int, **values: Any) -> storage_db.Happened:
-    """Return a callback that checks if a change has incremented the generation of a volume.
+    """Return a callback that checks whether a change of a volume was committed.
 
-    :param generation: generation before the change
-    :param values: columns that the change has written
+    :param generation: generation before the change, which the change increments
+    :param values: columns that the change writes
     """
     return lambda connection: rows.holds(await_others(connection, volume_id),
                                          {'generation': generation + 1, **values})
 
 
 def await_others(connection: sa.Connection, volume_id: str) -> sa.Row[Any] | None:
-    """Lock the row of a volume, live or deleted, and return it, or None if there is no row.
+    """Lock and return the row of a live or deleted volume, or return None if there is no row.
 
-    The call waits for other holders of the lock. One of them may be the transaction of the caller
-    itself, if the caller has lost its connection during the commit.
+    The call waits for other transactions that have locked the row. One of them may be an earlier
+    transaction of the caller, whose connection was lost during the commit.
     """
     return connection.execute(
         _volumes.select().where(_volumes.c.id == volume_id).with_for_update()).one_or_none()
 
 
 def limits(database: storage_db.Database, project_id: str) -> quotas.Limits:
-    """Return the quotas of a project for `insert`, to be read before the transaction."""
+    """Return the limits of a project for `insert`. Called before the transaction begins."""
     return quotas.limits(database, project_id)
 
 
 def insert(connection: sa.Connection, database: storage_db.Database, kind: records.VolumeType,
            of_project: quotas.Limits, own_status: volume_lifecycle.OwnStatus = _Own.CREATING,
            **values: Any) -> Mapping[str, Any]:
-    """Insert a new volume, with the columns that are copied from its type.
+    """Insert a new volume, and check the quotas of its project.
 
     The transaction must not have read anything without a lock before. The function locks the
-    project if it is near its quotas, and takes a shared lock on the type.
+    project if its usage is near a limit, and takes a shared lock on the volume type.
 
-    :returns: all columns that are not NULL
+    :param kind: volume type for which the request was authorized
+    :param of_project: limits of the project, as read before the transaction
+    :param values: columns of the volume, except those that depend on its type or own status
+    :returns: inserted columns
     :raises VolumeTypeNotFound: the type is deleted
     :raises VolumeTypeChanged: the type has changed since the request was authorized
     :raises QuotaExceeded: the project has reached a quota
     """
     addition = quota_rules.volume(kind.id, values['size_gb'])
-    # The project before the type, as in the lock order of `quotas`.
+    # The project is locked before the type, as in the lock order of `quotas`.
     near = quotas.lock_if_near(connection, database, of_project, addition)
     volume_types.hold(connection, kind)
     derived = volume_lifecycle.derive_status(own_status, None)
@@ -156,8 +163,8 @@ def insert(connection: sa.Connection, database: storage_db.Database, kind: recor
         'generation': 1, 'created_at': database.clock.utcnow()}
     statements.insert(connection, _volumes, row)
     if near:
-        # Counted only after the type is locked. MariaDB would otherwise show the type as it was
-        # at the time of the count.
+        # The usage is counted after the type is locked. Otherwise MariaDB would show the type as
+        # it was at the time of the count.
         quotas.count(connection, database, of_project, addition, written=True)
     return row
 
@@ -165,11 +172,14 @@ def insert(connection: sa.Connection, database: storage_db.Database, kind: recor
 def store_rank(connection: sa.Connection, database: storage_db.Database, row: Any,
                lowest_rank: int | None, announced: int | None = None,
                **metadata: Any) -> volume_lifecycle.Derived:
-    """Store the lowest rank of a locked volume, and the status columns derived from it.
+    """Store the lowest attachment rank of a locked volume, and the derived status columns.
 
-    Nothing is written if nothing differs and ``metadata`` is empty.
+    Nothing is written if all values are unchanged and ``metadata`` is empty.
 
-    :param announced: number of announced detaches from now on; None to leave the number unchanged
+    :param lowest_rank: lowest rank of the live attachments; None if there are no live attachments
+    :param announced: new number of announced detaches; None to leave the number unchanged
+    :param metadata: further columns of the volume
+    :returns: new values of the status columns
     """
     announced = row.detach_announced if announced is None else max(announced, 0)
     derived = volume_lifecycle.derive_status(
@@ -186,12 +196,15 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
 def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
          **values: Any) -> volume_lifecycle.OwnStatus:
-    """Apply an event to a locked volume: change its own status and increment its generation.
+    """Apply an event to a locked volume, which sets its own status and increments its generation.
 
-    The status columns are derived from the new own status. Space that the work on the volume has
-    claimed is released when the work ends, unless ``values`` contain the columns of the claim.
+    The derived status columns are updated as well. If no work can claim space in the new own
+    status, claimed space is released. The exception is that ``values`` contain ``claimed_pool``.
 
+    :param row: row of the volume as read under the lock
     :param chosen: see `volume_lifecycle.next_status`
+    :param values: further columns of the volume
+    :returns: new own status
     :raises InvalidVolume: the own status does not allow the event
     :raises RetryRequest: the row has changed since it was read
     """
@@ -215,45 +228,51 @@ def update(connection: sa.Connection, row: Any, **values: Any) -> None:
 
 
 def claim(connection: sa.Connection, row: Any) -> None:
-    """Claim a locked volume for a transaction that relies on it without changing it.
+    """Claim a locked volume for a transaction that relies on the volume without changing it.
 
-    A concurrent transaction that changes the volume, on any node of the database, conflicts.
+    A concurrent transaction that changes the volume then conflicts, on any node of the database.
 
     :raises RetryRequest: the row has changed since it was read
     """
-    # An update, because a locking read does not block other nodes of a multi-writer database. The
-    # generation is not raised, because other work on the volume may be in progress.
+    # This is an update, because a locking read does not block other nodes of a multi-writer
+    # database. The generation is kept, because other work on the volume may be in progress.
     update(connection, row, attachment_moves=row.attachment_moves + 1)
 
 
 def remove(connection: sa.Connection, database: storage_db.Database, row: Any,
            event: volume_lifecycle.Event) -> None:
-    """Apply an event that deletes a volume, and delete its credentials.
+    """Apply an event that deletes a locked volume, and delete the grants of the volume.
 
-    The row is kept as history.
+    The row of the volume is kept as history.
     """
     move(connection, database, row, event, **bury(connection, database, row))
 
 
 def bury(connection: sa.Connection, database: storage_db.Database, row: Any) -> dict[str, Any]:
-    """Delete the credentials of a locked volume, and return the columns of a deleted volume."""
+    """Delete the grants of a locked volume that is being deleted.
+
+    :returns: columns with which the caller marks the volume as deleted
+    """
     _NO_GRANTS.change(connection, volume_id=row.id)
     return {'deleted': True, 'deleted_at': database.clock.utcnow()}
 
 
 def release(connection: sa.Connection, row: Any) -> None:
-    """Release the space of a volume on its pool, if the volume has a pool."""
+    """Release the space that a volume occupies on its pool, if the volume has a pool."""
     if row.pool is not None:
         claims.release(connection, row.pool, row.size_gb)
 
 
 def is_frozen(connection: sa.Connection, pool: str) -> bool:
-    """Return True if the backend of a pool is frozen: no volume may be created or deleted."""
+    """Return True if the backend of a pool is frozen.
+
+    On a frozen backend, no volume may be created or deleted.
+    """
     return services.is_frozen(connection, str(records.host_of(pool)))
 
 
 def attached_count(connection: sa.Connection, volume_id: str) -> int:
-    """Return the number of attached attachments of a volume, by an index lookup."""
+    """Return the number of attachments of a volume in the state attached."""
     return connection.execute(
         sa.select(sa.func.count()).where(
             _attachments.c.volume_id == volume_id,

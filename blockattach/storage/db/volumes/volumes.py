@@ -1,7 +1,7 @@
 """Creation and deletion of volumes, and changes of attributes that users set.
 
 Each function that writes does so in one transaction. A function that changes an existing volume
-locks the volume, or updates it by its generation.
+locks the volume, or updates it on condition of its generation.
 """
 import dataclasses
 import logging
@@ -37,9 +37,9 @@ NOT_DELETABLE = (
     'error_managing and must not be migrating, attached, belong to a group, have snapshots, '
     'awaiting a transfer, or be disassociated from snapshots after volume transfer.')
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Function that computes the new metadata from the present metadata.
+"""Function that returns the new metadata for the present metadata.
 
-The function may be called repeatedly, and may raise.
+The function may be called repeatedly. If it raises an error, the metadata are not changed.
 """
 
 
@@ -72,7 +72,7 @@ class WithSnapshots(NamedTuple):
 
     :ivar enabled: True to delete the snapshots; False to refuse the deletion of a volume that has
         snapshots
-    :ivar project_id: project that must own all the snapshots; None for any projects
+    :ivar project_id: project that must own all snapshots of the volume; None for any project
     """
 
     enabled: bool
@@ -86,8 +86,9 @@ class Deleting(NamedTuple):
     """Volume whose deletion has started.
 
     :ivar generation: generation of the volume after the start of the deletion
-    :ivar host: ``host@backend`` that deletes the volume; None if no backend has the volume, which
-        is then deleted already
+    :ivar own_status: own status of the volume after the start of the deletion
+    :ivar host: ``host@backend`` that deletes the volume; None if the volume had no pool, so that
+        it is deleted already
     """
 
     id: str
@@ -99,11 +100,11 @@ class Deleting(NamedTuple):
 @storage_db.retried
 def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
            within: Callable[[sa.Connection, str], None] | None = None) -> records.Volume:
-    """Insert a new volume with the work of creating it. No backend is called yet.
+    """Insert a new volume, and the work of creating the volume. No backend is called yet.
 
-    :param lease_seconds: time after which the scheduler is asked again
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
     :param within: called in the same transaction with the id of the new volume; if ``within``
-        raises, nothing is written
+        raises an error, nothing is written
     :raises VolumeTypeNotFound: the volume type is deleted
     :raises VolumeTypeChanged: the volume type has changed since the request was authorized
     :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot, InvalidInput: the
@@ -114,7 +115,7 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
     limits = volume_rows.limits(database, draft.project_id)
     with database.writer(lambda again: _is_there(
             again, draft.kind.id, volume_id)) as connection:
-        # Sources before the project and the type, as in the lock order of `quotas`.
+        # The source is locked before the project and the type, as in the lock order of `quotas`.
         made_of = {} if draft.source is None else sources.hold(
             connection, draft.source, draft.size_gb)
         row = volume_rows.insert(
@@ -133,8 +134,8 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
                 for key, value in draft.metadata.items()])
         if within is not None:
             within(connection, volume_id)
-        # Without QoS specs, the record contains only what was just written. The limits of a volume
-        # need the row of the QoS specs.
+        # If the type has no QoS specs, the written values suffice for the record. Otherwise the
+        # limits of the volume depend on the row of the QoS specs.
         if draft.kind.qos_specs_id is None:
             made = rows.made_volume(row, draft.kind, draft.metadata)
         else:
@@ -146,10 +147,12 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
 @storage_db.retried
 def claim(database: storage_db.Database, volume_id: str, generation: int, pool_name: str,
           service_uuid: str | None) -> int | None:
-    """Assign a new volume to a pool, and allocate its space there.
+    """Assign a new volume to a pool, and allocate the space of the volume on the pool.
 
-    The creation belongs to the scheduler until the volume service of the pool claims it.
+    The work of creating the volume belongs to the scheduler until the volume service of the pool
+    claims it.
 
+    :param service_uuid: UUID of the volume service; None if unknown
     :returns: new generation of the volume; None if the pool has not enough space, in which case
         nothing is written
     :raises StaleGeneration: the volume is no longer waiting for a pool
@@ -160,7 +163,8 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool_n
             connection, volume_id=volume_id, generation=generation, pool=pool_name,
             service_uuid=service_uuid, now=database.clock.utcnow())
         if done != 1:
-            # Names the reason if the volume is gone or has changed. One that passes has a pool.
+            # Raises the proper error if the volume is deleted or has changed. Otherwise the volume
+            # has a pool already.
             volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)
         # Volumes are locked before pools.
@@ -176,12 +180,13 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
             say: work.Say = work.silent) -> int:
     """Release the space of a new volume on its pool, so that the volume waits for another pool.
 
-    Data that the volume service may have created on the pool are removed later. The removal is
-    assigned to the owner of the creation until the deadline of the creation.
+    Data that the volume service may have created on the pool are removed by separate work. Until
+    the deadline of the creation, this work belongs to the owner of the creation.
 
+    :param lease_seconds: seconds after which the request to the scheduler is repeated
     :param owner: owner that must have the claim on the creation; None for any owner
-    :param tried: True to exclude the pool from further scheduling. With False, the pool is
-        excluded only if a volume service has claimed the creation
+    :param tried: True to exclude the pool from further scheduling. If False, the pool is excluded
+        only if a volume service has claimed the creation
     :returns: new generation of the volume
     :raises StaleGeneration: another process has continued the creation
     """
@@ -197,7 +202,8 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
             progress['tried'] = [*progress.get('tried', ()), row.pool]
         work.change(connection, mine, lease_seconds, generation=generation + 1, host=None,
                     owner=None, progress=rows.to_json(progress))
-        # Without a host, no volume service has accepted the creation, and the pool has no data.
+        # If the work has no host, no volume service has accepted the creation. The pool then has
+        # no data of the volume.
         if now.host is not None and row.pool is not None:
             work.replace(connection, database, work.remains(volume_id, row.pool, now.owner),
                          0 if now.owner is None else now.deadline, now.host)
@@ -238,11 +244,11 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
     """Start the deletion of a volume. A volume without a pool is deleted at once.
 
-    :param force: delete in any own status. Live attachments prevent the deletion nevertheless
+    :param force: True to ignore the own status. Live attachments still prevent the deletion
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
-    :raises InvalidVolume: the status does not allow the deletion, the backend is frozen, the
-        volume has live attachments or snapshots that are not deleted with it, or another volume is
-        being created from it
+    :raises InvalidVolume: the status does not allow the deletion, the backend is frozen, another
+        volume is being created from the volume, or the volume has live attachments, or snapshots
+        that must not be deleted
     """
     volume_id = volume.id
     with database.writer(lambda again: volume_rows.stepped(
@@ -256,12 +262,13 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
         snapshots = {} if not found.has_snapshots else _start_delete_snapshots(
             connection, database, volume_id, force, with_snapshots)
         if found.is_cached:
-            # No more volumes are created from this cached image, even if the deletion fails.
+            # From now on, no volume is created from this cached image, even if the deletion fails.
             connection.execute(models.cached_images.delete().where(
                 models.cached_images.c.volume_id == volume_id))
         own_status = _Own.GONE if row.pool is None else _Own.DELETING
         host = records.host_of(row.pool)
-        # Only a forced deletion can meet work in progress. A resource has at most one work item.
+        # Only with a forced deletion can there be other work on the volume. A resource has at most
+        # one work item.
         if force:
             work.end(connection, creation(volume_id, row.generation))
         if row.pool is None:
@@ -287,10 +294,10 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
 @storage_db.retried
 def leave_remains(database: storage_db.Database, volume: records.Volume,
                   retry_seconds: float) -> None:
-    """Schedule the removal of data on a pool that no longer belong to the volume.
+    """Schedule the removal of data that a volume has left on a pool.
 
-    :param volume: the volume as it was on that pool
-    :param retry_seconds: time until the removal is attempted
+    :param volume: the volume, with this pool as its pool
+    :param retry_seconds: seconds until the removal is attempted
     """
     pool = volume.pool or ''
     with database.writer() as connection:
@@ -300,11 +307,11 @@ def leave_remains(database: storage_db.Database, volume: records.Volume,
 
 @storage_db.retried
 def set_readonly(database: storage_db.Database, volume: records.Judged, readonly: bool) -> None:
-    """Set the read-only flag of a volume, which applies to attachments created from now on.
+    """Set the read-only flag of a volume, which determines the mode of later attachments.
 
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
-    :raises InvalidVolume: the volume is not available, or is a cached image from which a volume is
-        being created
+    :raises InvalidVolume: the volume is not available, or the flag is to be removed from a cached
+        image from which a volume is being created
     """
     with database.writer() as connection:
         row = volume_rows.lock_judged(connection, volume)
@@ -320,18 +327,24 @@ def set_readonly(database: storage_db.Database, volume: records.Judged, readonly
 
 
 def creation(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on the creation of a volume."""
+    """Return the claim on creating a volume.
+
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('volume', volume_id, 'create', generation, owner)
 
 
 def deletion(volume_id: str, generation: int, owner: str | None = None) -> records.Claim:
-    """Return the claim on the deletion of a volume."""
+    """Return the claim on deleting a volume.
+
+    :param owner: process instance; None for any owner
+    """
     return records.Claim('volume', volume_id, 'delete', generation, owner)
 
 
 def _is_there(connection: sa.Connection, volume_type_id: str, volume_id: str) -> bool:
     types = models.volume_types
-    # Waits for the transaction that creates the volume, which holds a shared lock on the type.
+    # The transaction that creates the volume holds a shared lock on the type. Wait for its end.
     connection.execute(sa.select(types.c.id).where(types.c.id == volume_type_id)
                        .with_for_update())
     return connection.execute(sa.select(_volumes.c.id).where(
@@ -354,8 +367,9 @@ def update(database: storage_db.Database, volume: records.Judged, values: Mappin
            metadata: Mapping[str, str] | None = None) -> records.Volume:
     """Update the ``name``, ``description`` or ``bootable`` columns of a volume, and its metadata.
 
-    :param values: new values of the columns
-    :param metadata: metadata that replace all present metadata; None to leave them unchanged
+    :param values: new values by column name
+    :param metadata: new metadata, which replace all present metadata; None to keep the present
+        metadata
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the volume is in maintenance
     """
@@ -379,6 +393,7 @@ def change_metadata(database: storage_db.Database, volume: records.Judged,
                     change: Change) -> Mapping[str, str]:
     """Change the metadata of a volume, and return the resulting metadata.
 
+    :param change: function that returns the new metadata, see `Change`
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the volume is in maintenance or being uploaded
     """
@@ -421,7 +436,7 @@ def _read(connection: sa.Connection, table: sa.Table, volume_id: str) -> dict[st
 
 def _replace(connection: sa.Connection, table: sa.Table, volume_id: str,
              pairs: Mapping[str, str]) -> None:
-    """Replace the metadata of a volume, writing only the differences."""
+    """Replace the metadata of a volume. Unchanged items are not written."""
     before = _read(connection, table, volume_id)
     old = [key for key, value in before.items() if pairs.get(key) != value]
     if old:
