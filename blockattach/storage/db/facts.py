@@ -55,7 +55,7 @@ _POOLS = sa.select(_pools.c.name, _pools.c.allocated_gb, _pools.c.limit_gb)
 
 
 def read(database: storage_db.Database) -> observed.Facts:
-    """Return the facts for all invariants. The facts about targets are not included."""
+    """Return the facts that the database contains. Facts about targets are not included."""
     with database.reader() as connection:
         # Deadlines are in database time.
         now = connection.execute(sa.select(clock.now())).scalar_one()

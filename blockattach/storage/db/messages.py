@@ -164,7 +164,7 @@ def purge(database: storage_db.Database) -> int:
 
 
 def name_of(text: domain_messages.Text, resource_id: str) -> str:
-    """Return the id of a message of which a resource has at most one of each kind.
+    """Return the id for a message that is the only one of its kind about a resource.
 
     :param text: kind of the message
     """

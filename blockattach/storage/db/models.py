@@ -56,7 +56,7 @@ def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
 
 def live(table: sa.FromClause) -> sa.ColumnElement[bool]:
     """Return the condition that a row of the table is not deleted."""
-    # The comparison has a reason: MariaDB uses no index for ``deleted IS false``.
+    # MariaDB uses no index for ``deleted IS false``.
     return table.c.deleted == sa.false()
 
 # QoS specs: named limits of volume types.

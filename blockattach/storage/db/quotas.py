@@ -77,7 +77,7 @@ class Limits:
 def limits(database: storage_db.Database, project_id: str) -> Limits:
     """Return the present limits of a project.
 
-    Called before the transaction that checks the limits, because Keystone may be asked.
+    Called before the transaction that checks the limits, because they may come from Keystone.
     """
     elsewhere = _elsewhere(database, project_id)
     if elsewhere is not None:
@@ -127,6 +127,7 @@ def check(connection: sa.Connection, database: storage_db.Database, of: Limits,
     decorated with `storage_db.retried`.
 
     :param of: limits of the project, as read before the transaction
+    :param addition: usage that the transaction adds
     :raises QuotaExceeded: the addition exceeds a quota; nothing was changed
     :raises VolumeSizeExceedsLimit: the volume exceeds the limit of the size of one volume
     """
@@ -367,7 +368,7 @@ def _stored(database: storage_db.Database, rows: Iterable[Any]) -> dict[str, int
 
 
 def _elsewhere(database: storage_db.Database, project_id: str) -> dict[str, int] | None:
-    """Return the limits of a project by key from Keystone, or None if Keystone has no limits."""
+    """Return the limits of a project by key from Keystone, or None if the database has them."""
     if database.limit_source is None:
         return None
     found = database.limit_source(project_id)

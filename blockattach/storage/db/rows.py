@@ -1,7 +1,7 @@
 """Conversion of database rows to records, and conditional updates.
 
-No other module converts rows to records. A conditional update changes a volume or a snapshot only
-if its row has not changed since it was read.
+A conditional update changes a volume or a snapshot only if its row has not changed since it was
+read.
 """
 import dataclasses
 import functools

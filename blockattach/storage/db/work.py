@@ -66,8 +66,8 @@ class Overview(NamedTuple):
     """Numbers of attachments and of work items.
 
     :ivar attachments: number of live attachments by state
-    :ivar oldest: by state, the seconds since the last change of the attachment that has not
-        changed for the longest time. Only attachments with a deadline count
+    :ivar oldest: age in seconds of the oldest attachment with a deadline, by state. The age is the
+        time since the last change of the attachment
     :ivar work: number of work items by noun, verb and phase. The phase is ``waiting``, ``running``
         or ``overdue``
     """
@@ -193,10 +193,9 @@ def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) 
 
 
 def remains(volume_id: str, pool: str, owner: str | None = None) -> records.Claim:
-    """Return the claim on removing data from a pool to which the volume does not belong.
+    """Return the claim on removing data that a volume has left on another pool.
 
-    :param volume_id: id of the volume that has left the data on the pool
-    :param pool: ``host@backend#pool``
+    :param pool: ``host@backend#pool`` with the data
     """
     return records.Claim('volume', f'{volume_id}@{pool}', 'cleanup', 0, owner)
 
@@ -330,9 +329,9 @@ def due(database: storage_db.Database, host: str | None, owner: str | None = Non
     :param host: ``host@backend`` of the work; None for the work of schedulers
     :param owner: owner name of the process instance that is starting; None for a process that has
         started already
-    :param shared: True if several processes execute the work of ``host``. Of the work of other
-        process instances, only that of earlier instances of the same service is then returned
-        before its deadline
+    :param shared: True if several processes execute the work of ``host``. Work of another process
+        instance is then returned before its deadline only if that is an earlier instance of the
+        same service
     """
     is_due: sa.ColumnElement[bool] = _work.c.deadline < clock.now()
     if owner is not None:

@@ -92,7 +92,7 @@ def cancel(database: storage_db.Database, at_work: records.Work,
            say: work.Say = work.silent) -> None:
     """Cancel work at the request of an administrator.
 
-    :raises Conflict: the work has got too far to be cancelled, see `work_verbs.Cancels`
+    :raises Conflict: the work can no longer be cancelled, see `work_verbs.Cancels`
     :raises StaleGeneration: another process has claimed the work, or the work has ended already
     """
     _log('cancelled', *_end(database, 'cancelled', at_work.claim, say))

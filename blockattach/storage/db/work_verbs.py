@@ -65,7 +65,7 @@ class Ending(NamedTuple):
     :ivar chosen: function that returns the new status of the resource from the progress; None if
         the event determines the new status
     :ivar reads: True if ``values`` or ``chosen`` needs the progress
-    :ivar level: log level; not used for the outcome done, which is a step of the log
+    :ivar level: log level of ``sentence``; not used for the outcome done
     """
 
     event: volume_lifecycle.Event | snapshots.Event

@@ -60,8 +60,7 @@ class Lease(NamedTuple):
 def take(database: storage_db.Database, lease: Lease, seconds: float) -> bool:
     """Acquire a lease, or renew a lease that the same service already holds.
 
-    Afterwards the caller must call `is_excluded`, because this function does not compare a lease
-    on a pair with a lease on the whole volume.
+    The function checks only leases of the same kind. The caller must then call `is_excluded`.
 
     :param seconds: seconds until the deadline of the lease
     :returns: False if another service holds the lease, and its deadline has not passed
@@ -101,7 +100,7 @@ def giving_back(held: Lease) -> Callable[[sa.Connection], None]:
 
 
 def is_excluded(database: storage_db.Database, held: Lease) -> bool:
-    """Return True if a lease of another service forbids to act under the given lease.
+    """Return True if another service holds a valid lease that excludes the given lease.
 
     A lease on the whole volume is excluded by a lease on any pair of the volume. A lease on a pair
     is excluded by a lease on the whole volume.

@@ -119,9 +119,9 @@ def read(on: sa.Connection | storage_db.Database, attachment_id: str) -> records
 
 
 def are_others_connected(database: storage_db.Database, row: records.Attachment) -> bool:
-    """Return True if another attachment of the same volume, without multiattach, has a connection.
+    """Return True if another attachment of the same volume has a connection.
 
-    :param row: the attachment that does not count
+    :param row: attachment of a volume without multiattach
     """
     return _CONNECTED.first(database, volume_id=row.volume_id, but_for=row.id) is not None
 
@@ -149,7 +149,8 @@ class Precondition:
 
     The attachment is written only if these facts still hold.
 
-    :ivar holders: see `multiattach.admit`, like ``another_writes``
+    :ivar holders: argument of `multiattach.admit`
+    :ivar another_writes: argument of `multiattach.admit`
     :ivar instance_uuid: instance of the new attachment; None if there is none
     :ivar initiator: initiator whose grant was read; None if the connector has no initiator
     :ivar credential: credential of this grant; None if the initiator has no grant

@@ -29,7 +29,7 @@ Limits = Mapping[attachment_lifecycle.State, float]
 
 
 def note(database: storage_db.Database, host: str, limits: Limits, most: int) -> int:
-    """Record waits that have started since the last call, and return their number.
+    """Record the waits of attachments that are not recorded yet, and return their number.
 
     :param host: ``host@backend`` of the volumes
     :param limits: an attachment is waiting if its state is in ``limits``

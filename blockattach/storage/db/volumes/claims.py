@@ -17,7 +17,9 @@ from blockattach.storage.domain import records
 _volumes = models.volumes
 _pools = models.pools
 GIVEN = ((_volumes.c.pool, _volumes.c.size_gb), (_volumes.c.claimed_pool, _volumes.c.claimed_gb))
-"""Columns of a live volume that allocate space: pairs of a pool and the space there in GiB."""
+"""Pairs of columns of a live volume. Each pair contains a pool, and the space in GiB that the
+volume allocates there.
+"""
 NONE: dict[str, Any] = {'claimed_pool': None, 'claimed_gb': None}
 """Values of the columns of a volume without claimed space."""
 _TAKE = statements.Statement(lambda dialect: _pools.update().where(

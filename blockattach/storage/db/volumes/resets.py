@@ -37,8 +37,8 @@ def reset_status(database: storage_db.Database, volume: records.Judged,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
     """Reset the own status and the migration status of a volume, if `reset_rule` allows it.
 
-    :returns: facts on which the rule has decided. Nothing was written if their outcome is not
-        ``ALLOWED``
+    :returns: facts by which `reset_rule.decide` has decided. Nothing was written if the outcome is
+        not ``ALLOWED``
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     """
     with database.writer() as connection:

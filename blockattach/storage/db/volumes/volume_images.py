@@ -63,7 +63,7 @@ def image_of(progress: Mapping[str, Any]) -> images.Image | None:
 
 
 def about(at_work: volume_queries.AtWork) -> images.Image:
-    """Return the image of a download, a reimage or an upload."""
+    """Return the image in the progress of claimed work, which must contain an image."""
     image = image_of(at_work.progress)
     assert image is not None
     return image
@@ -71,7 +71,7 @@ def about(at_work: volume_queries.AtWork) -> images.Image:
 
 @storage_db.retried
 def begin_download(database: storage_db.Database, claim: records.Claim) -> records.Claim:
-    """Turn the work of creating a volume into the work of downloading its image.
+    """Convert the work of creating a volume to the work of downloading its image.
 
     Called when the backend has created the volume. The owner of the work does not change.
 

@@ -231,7 +231,7 @@ def totals(database: storage_db.Database, filters: Filters) -> Totals:
 def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str, list[str]]:
     """Return the metadata keys of all live volumes that match the filters.
 
-    :returns: sorted values of each key
+    :returns: sorted values that occur with each key
     """
     query = sa.select(_metadata.c.key, _metadata.c.value).distinct().where(
         _metadata.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))

@@ -198,8 +198,8 @@ def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          **values: Any) -> volume_lifecycle.OwnStatus:
     """Apply an event to a locked volume, which sets its own status and increments its generation.
 
-    The derived status columns are updated as well. If no work can claim space in the new own
-    status, claimed space is released. The exception is that ``values`` contain ``claimed_pool``.
+    The derived status columns are updated as well. Claimed space is released if the new own status
+    is not in `volume_lifecycle.CLAIMING`, unless ``values`` contain ``claimed_pool``.
 
     :param row: row of the volume as read under the lock
     :param chosen: see `volume_lifecycle.next_status`

@@ -296,7 +296,7 @@ def leave_remains(database: storage_db.Database, volume: records.Volume,
                   retry_seconds: float) -> None:
     """Schedule the removal of data that a volume has left on a pool.
 
-    :param volume: the volume, with this pool as its pool
+    :param volume: the volume; its attribute ``pool`` must be the pool with the data
     :param retry_seconds: seconds until the removal is attempted
     """
     pool = volume.pool or ''
