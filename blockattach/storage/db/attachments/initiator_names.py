@@ -34,7 +34,7 @@ def _are_former() -> sa.ColumnElement[bool]:
 
 
 def remaining(database: storage_db.Database) -> int:
-    """Return the number of live attachments and grants that `migrate` still has to convert."""
+    """Return the number of live attachments and of grants that `migrate` has not converted yet."""
     with database.reader() as connection:
         return sum(connection.execute(sa.select(sa.func.count()).select_from(table).where(
             which)).scalar_one() for table, which in (

@@ -194,7 +194,7 @@ def _awaiting(database: storage_db.Database) -> int:
 def lost(database: storage_db.Database, page: int = _PAGE) -> Iterator[Lost]:
     """Yield the pairs whose credential no key can decrypt.
 
-    Every stored credential is decrypted for this.
+    The function tries to decrypt every stored credential.
 
     :param page: number of credentials that are read at a time
     """

@@ -102,7 +102,7 @@ def of_new(database: storage_db.Database, volume_type_id: str, project_id: str |
 
 
 def request(database: storage_db.Database, volume_id: str) -> pools.VolumeRequest:
-    """Return the requirements that a volume, its type and the work on it make on a pool now.
+    """Return the requirements on a pool that follow from a volume, its type and its work.
 
     :raises VolumeNotFound: there is no such live volume
     """

@@ -189,7 +189,7 @@ def delete_with(connection: sa.Connection, database: storage_db.Database, volume
 
 def keep(connection: sa.Connection, database: storage_db.Database, volume_id: str,
          was: Mapping[str, str]) -> None:
-    """Restore the status of the snapshots of a locked volume, as its deletion was cancelled.
+    """Restore the statuses of the snapshots of a locked volume whose deletion was cancelled.
 
     :param was: status of each snapshot before the deletion, by snapshot id
     """

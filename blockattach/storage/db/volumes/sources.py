@@ -1,8 +1,8 @@
 """Sources of volumes: volumes and snapshots from which other volumes are being created.
 
-A source must not change until the new volume is created. Therefore a function that creates a
-volume from a source locks the source first. A function that changes or deletes a volume or a
-snapshot locks it too, and checks under the lock whether it is a source. The check is
+A source must not be deleted or migrated until the new volume is created. Therefore a function that
+creates a volume from a source locks the source first. A function that deletes or migrates a volume
+or a snapshot also locks it, and checks under the lock whether it is a source. The check is
 `blockattach.storage.db.volumes.snapshot_rows.dependants` for a volume, and `is_snapshot_copied`
 for a snapshot.
 """
