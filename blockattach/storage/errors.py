@@ -9,7 +9,8 @@
     │   ├── VolumeTypePublic         every project already has access to the type
     │   ├── VolumeTypeEncryptionExists   the type already has an encryption
     │   ├── EncryptedMultiattach, KeyManagerMissing   the volume cannot be encrypted
-    │   ├── QosSpecsInUse, QosSpecsTaken   the specs have types; the type has other specs
+    │   ├── QosSpecsInUse            volume types are associated with the QoS specs
+    │   ├── QosSpecsTaken            the volume type is associated with other QoS specs
     │   ├── ConnectorUnusable        the connector lacks data that the target needs
     │   ├── TransferKeyWrong         the auth key of the transfer is wrong
     │   ├── GlanceMissing, ImageRefused   Glance is not configured, or rejects the request
@@ -28,8 +29,8 @@
     │   ├── VolumeTypeExists, VolumeTypeAccessExists, QosSpecsExist
     │   ├── VolumeTypeChanged        the type changed after the request was checked
     │   ├── VolumeInError            attachments of a volume in error cannot be updated
-    │   ├── VolumeAtWork             the status of a busy volume cannot be reset
-    │   ├── SnapshotAtWork           the status of a busy snapshot cannot be reset
+    │   ├── VolumeAtWork             no reset while an operation on the volume is in progress
+    │   ├── SnapshotAtWork           no reset while an operation on the snapshot is in progress
     │   ├── NotRevertible            the state of the volume or snapshot does not allow a revert
     │   ├── DuplicateConnectors      a second host on a volume without multiattach
     │   ├── InvalidTransition        the lifecycle has no such transition
@@ -37,15 +38,15 @@
     │   └── AttachmentInUseByServer  the volume must be detached in Nova first (CVE-2023-2088)
     │       └── AttachmentNotNamed   the request does not say which attachment is meant
     ├── QuotaExceeded
-    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded   number
-    │   ├── VolumeSizeExceedsAvailableQuota   total size in GiB
-    │   └── VolumeSizeExceedsLimit   size of one volume
+    │   ├── VolumeLimitExceeded, SnapshotLimitExceeded, AttachmentLimitExceeded
+    │   ├── VolumeSizeExceedsAvailableQuota   the total size of volumes and snapshots
+    │   └── VolumeSizeExceedsLimit   the size of one volume
     ├── ImageUnacceptable            the data of the image cannot be used
     │   ├── ImageSignatureWrong      the data does not match the signature
     │   └── ImageTooLarge            the volume or the disk has no space for the image
     ├── ConversionFailed             qemu-img failed to convert an image
     ├── ServerHostUnknown            the host of a server in a scheduler hint is unknown
-    └── NoValidPool                  every pool was rejected; carries the reasons
+    └── NoValidPool                  every pool was rejected
 """
 from blockattach.platform.errors import *  # noqa: F403
 from blockattach.platform.errors import BlockattachError
@@ -242,7 +243,7 @@ class TransferNotFound(NotFound):
     text = 'Transfer %(transfer_id)s could not be found.'
 
 
-# The same answer as in Cinder for an id that does not exist: no resource of the kind does.
+# The service has no resources of the kind, so it answers like Cinder to an id that does not exist.
 class NoneOffered(NotFound):
     code = 'not_offered.not_found'
     text = '%(kind)s %(id)s could not be found.'
@@ -323,9 +324,9 @@ class AttachmentBusy(Conflict):
 
 
 class AttachmentInUseByServer(Conflict):
-    """Error about an attachment that a server uses.
+    """Error about an attachment that a Nova server uses.
 
-    The text begins with that of Cinder, which clients parse.
+    The text begins with the text of Cinder, because clients parse it.
     """
 
     code = 'attachment.in_use_by_server'
@@ -335,9 +336,9 @@ class AttachmentInUseByServer(Conflict):
 
 
 class AttachmentNotNamed(AttachmentInUseByServer):
-    """Error about a request that does not name one of several attachments.
+    """Error about a request without attachment id for a volume with several attachments.
 
-    The text has an empty instance id, as in Cinder.
+    As in Cinder, the instance id in the text is empty.
     """
 
     code = 'attachment.not_named'
@@ -398,7 +399,7 @@ class ImageTooLarge(ImageUnacceptable):
 
 
 class ConversionFailed(BlockattachError):
-    """Error of qemu-img, which failed or exceeded a limit."""
+    """Error of qemu-img: the conversion of an image failed or exceeded a limit."""
 
     code = 'image.conversion_failed'
     status = 500
@@ -406,7 +407,7 @@ class ConversionFailed(BlockattachError):
 
 
 class ServerHostUnknown(BlockattachError):
-    """Error about a server whose host cannot be determined, so no pool counts as near it."""
+    """Error about a server in a scheduler hint whose host cannot be determined."""
 
     code = 'nova.server_host_unknown'
     status = 500
@@ -416,7 +417,7 @@ class ServerHostUnknown(BlockattachError):
 class NoValidPool(BlockattachError):
     """Error about a volume for which every pool was rejected.
 
-    ``reasons`` in the arguments maps the names of pools to the reasons.
+    The argument ``reasons`` maps the name of each pool to the reason for its rejection.
     """
 
     code = 'scheduler.no_valid_pool'

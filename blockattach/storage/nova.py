@@ -1,7 +1,7 @@
 """Client of the Compute API of Nova.
 
-Requests for a caller are sent with the token of the caller, all others with the account of
-``[nova]``. Without an account, only a Nova without Keystone can be used.
+Requests on behalf of a caller have the token of the caller. All other requests use the account of
+``[nova]``. Without an account, Nova accepts them only if it does not use Keystone.
 """
 import contextlib
 import functools
@@ -33,7 +33,7 @@ LOG = logging.getLogger(__name__)
 Answer = TypeVar('Answer')
 _SERVICE_TYPE = 'compute'
 _MICROVERSION = '2.89'
-"""First microversion that shows the attachment id of an attached volume. Cinder uses it too."""
+"""First microversion that shows the attachment id of an attached volume, also used by Cinder."""
 _EXTENDED = '2.51'
 """First microversion with the event volume-extended."""
 _EVENT_FAILURES: dict[int | None, str] = {
@@ -50,12 +50,11 @@ _EVERYBODYS = '/servers?all_tenants=1&limit=1'
 
 
 class NovaClient:
-    """Client that sends requests for a caller, on connections that all threads share."""
+    """Client for requests on behalf of a caller. All threads share its connections."""
 
     def __init__(self, settings: nova_conf.NovaSettings,
                  service: plugin.BaseAuthPlugin | None = None) -> None:
-        """Create the client without opening a connection.
-
+        """
         :param settings: settings with the address of Nova (`NovaSettings.configured`)
         :param service: account of the service token, which is sent with the token of the caller
         """
@@ -68,7 +67,7 @@ class NovaClient:
         """Return the id of the attachment by which a server uses a volume.
 
         :returns: None if the server does not use the volume
-        :raises NovaUnavailable: if Nova, or Keystone on the way to Nova, does not answer
+        :raises NovaUnavailable: if Nova or Keystone does not answer, or Nova gives no clear answer
         """
         with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
@@ -95,12 +94,10 @@ class NovaClient:
 
 
 class _Account:
-    """Base of clients that use the account of the service, on connections that all threads share.
-    """
+    """Base of clients that use the account of ``[nova]``. All threads share its connections."""
 
     def __init__(self, settings: nova_conf.NovaSettings) -> None:
-        """Create the client without opening a connection.
-
+        """
         :param settings: settings with the address of Nova and the account
             (`NovaSettings.knows_hosts`)
         """
@@ -131,13 +128,13 @@ class _Account:
 
 
 class ServerHosts(_Account):
-    """Client for the hosts of servers, which Nova shows only to trusted accounts."""
+    """Client that looks up the hosts of servers. Nova shows them only to trusted accounts."""
 
     def host_of(self, server_id: str, project_id: str) -> str:
         """Return the host on which a server of a project runs.
 
-        :raises ServerHostUnknown: if the project has no such server, the server is on no host, or
-            Nova does not answer
+        :raises ServerHostUnknown: if the project has no such server, if the server is not on any
+            host, or if Nova does not answer or does not show the host
         """
         unknown = functools.partial(errors.ServerHostUnknown, server_id=server_id)
         with _learning(unknown, log.fields(server_id=server_id)):
@@ -158,13 +155,13 @@ class ServerHosts(_Account):
 
 
 class Servers(_Account):
-    """Client for the servers that use volumes, for the expiry of attachments."""
+    """Client that looks up the servers of attachments, for the expiry of attachments."""
 
     def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
-        """Return whether a server exists, is busy, and uses a volume.
+        """Look up a server, and the attachment by which it uses a volume.
 
         :raises NovaUnavailable: if Nova does not answer, or does not show the server to the
-            account of the service
+            account of ``[nova]``
         """
         with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),
@@ -184,9 +181,9 @@ class Servers(_Account):
                 server_id, volume_id))
 
     def _check_sees_all(self) -> None:
-        """Check that the account of the service sees the servers of all projects.
+        """Check that the account of ``[nova]`` sees the servers of all projects.
 
-        For other accounts, Nova reports most servers as missing.
+        To an account that does not, Nova reports the servers of other projects as missing.
 
         :raises _Unclear: if the account does not see all servers
         """
@@ -204,7 +201,7 @@ class ServerEvents(_Account):
         Nova responds when it has sent the event to the hosts of the servers. The hosts may handle
         the event later.
 
-        :returns: reason of the failure for each server that was not notified
+        :returns: reason of the failure by server id, for each server that was not notified
         """
         return self._send(volume_id, _EXTENDED, [
             {'name': 'volume-extended', 'server_uuid': server_id} for server_id in server_ids])
@@ -212,7 +209,8 @@ class ServerEvents(_Account):
     def volume_reimaged(self, server_id: str, volume_id: str, done: bool) -> None:
         """Notify Nova that the reimage of a volume has ended.
 
-        A failure is only logged, because nothing in this service depends on the event.
+        If the notification fails, the failure is only logged, because nothing in this service
+        depends on the event.
 
         :param done: True if the volume has the data of the image; False if the reimage failed
         """
@@ -225,9 +223,9 @@ class ServerEvents(_Account):
 
     def _send(self, volume_id: str, microversion: str,
               events: list[dict[str, str]]) -> dict[str, str]:
-        """Send events.
+        """Send external server events about a volume to Nova.
 
-        :returns: reason of the failure by id of each server that was not notified
+        :returns: reason of the failure by server id, for each server that was not notified
         """
         server_ids = [event['server_uuid'] for event in events]
         body = {'events': [{**event, 'tag': volume_id} for event in events]}
@@ -249,14 +247,15 @@ class ServerEvents(_Account):
 
 
 class _Unlearnt(Exception):
-    """Error about an event for which Nova was not reached or sent an unusable response."""
+    """Error about an event that failed because Nova was not reached or its response is unusable.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
 
 
 class _Unclear(Exception):
-    """Error about a response of Nova that does not answer the question."""
+    """Error about a response of Nova with an unexpected status or body."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -265,9 +264,9 @@ class _Unclear(Exception):
 
 @contextlib.contextmanager
 def _learning(unknown: Callable[..., Exception], what: log.Fields) -> Iterator[None]:
-    """Translate the failures of a request to Nova.
+    """Log failures of a request to Nova, and raise the error of the caller in their place.
 
-    :param unknown: function that returns the error for a ``reason``
+    :param unknown: function that returns the error to raise for a ``reason``
     :param what: fields of the log message
     """
     try:
@@ -306,19 +305,19 @@ def _attachment_in_use(get: Callable[[str], tuple[int, dict[str, Any]]], server_
 
 
 def _is_absent(status: int, body: dict[str, Any]) -> bool:
-    """Return True if Nova reports that the resource does not exist.
+    """Return True if Nova reports that the requested resource does not exist.
 
-    A 404 without Nova's error comes from a proxy or from a wrong address.
+    A 404 without ``itemNotFound`` comes from a proxy or from a wrong address.
     """
     return status == 404 and 'itemNotFound' in body
 
 
 def _within(seconds: float, act: Callable[..., Answer], *arguments: Any) -> Answer:
-    """Call a function in another thread, and return its result if it ends in time.
+    """Call a function in another thread, and return its result if the function ends in time.
 
-    The timeout of `requests` applies to each read alone, so a peer that sends a byte now and then
-    would never exceed it. The thread is a daemon, so that an abandoned call does not keep the
-    process from ending.
+    The timeout of `requests` limits each read, so a response that arrives slowly would never
+    exceed the timeout. The thread is a daemon, so that the process can end during an abandoned
+    call.
 
     :raises ConnectTimeout: if the function has not ended in time
     """

@@ -1,9 +1,9 @@
-"""Versioned objects on the bus. They contain data only.
+"""Versioned objects of RPC calls and notifications. They contain data only.
 
-The payloads of notifications about a volume and its attachments have Cinder's fields. Neither the
-connector nor the connection is in a payload, so no address, no initiator name and no credential is
-disclosed. Fields about features that this service does not have, such as replication, are null or
-empty, so that readers of Cinder's notifications can read these.
+The payloads of notifications about a volume and its attachments have the fields of Cinder, so that
+readers of Cinder's notifications can read them. Fields of features that this service does not
+have, such as replication, are null or empty. Payloads contain neither the connector nor the
+connection, and so disclose no address, no initiator name and no credential.
 """
 import json
 import math
@@ -23,11 +23,11 @@ from blockattach.storage.domain import records
 
 @ovo_base.VersionedObjectRegistry.register
 class Attachment(serializing.BlockattachObject):
-    """Attachment for a consumer on the bus, with the keys and values of the Block Storage API.
+    """Attachment in the reply to an RPC call, with the keys and values of the Block Storage API.
 
-    ``connection_info`` tells the host how to reach the volume. It is empty before the consumer has
-    sent a connector, and null if it was not requested. It may contain a credential and is never
-    printed.
+    ``connection_info`` contains the data that the host needs to reach the volume. It is empty
+    before the consumer has sent a connector, and null if it was not requested. It may contain a
+    credential and is never printed.
     """
 
     VERSION = '1.0'
@@ -48,9 +48,9 @@ class Attachment(serializing.BlockattachObject):
     @classmethod
     def from_domain(cls, attachment: records.Attachment,
                     connection_info: Mapping[str, Any] | None = None) -> Self:
-        """Return the object for an attachment.
+        """Return the RPC object of an attachment record.
 
-        :param connection_info: see the class; None if it was not requested
+        :param connection_info: connection info for the host; None if it was not requested
         """
         return cls.of(attachment, **_words(attachment), connection_info=(
             None if connection_info is None else dict(connection_info)))
@@ -58,7 +58,7 @@ class Attachment(serializing.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class AttachmentPayload(serializing.BlockattachObject):
-    """Payload of an attachment. ``attach_mode`` is null while the mode is unknown."""
+    """Attachment in the payload of a notification. ``attach_mode`` is null until it is decided."""
 
     VERSION = '1.0'
 
@@ -85,9 +85,10 @@ class AttachmentPayload(serializing.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class VolumeAttachmentPayload(serializing.BlockattachObject):
-    """Payload of a volume with all its attachments (``volume_attachment``).
+    """Payload of a notification about an attachment.
 
-    ``attachment`` is the attachment that the notification is about.
+    It contains the attachment (``attachment``), its volume, and all attachments of the volume
+    (``volume_attachment``).
     """
 
     VERSION = '1.0'
@@ -117,10 +118,10 @@ class VolumeAttachmentPayload(serializing.BlockattachObject):
     @classmethod
     def from_domain(cls, attachment: records.Attachment, volume: records.Volume,
                     rows: Sequence[records.Attachment]) -> Self:
-        """Return the payload of a volume with its attachments.
+        """Return the payload of a notification about an attachment.
 
-        :param attachment: attachment that the notification is about
-        :param rows: live attachments of the volume that lists of the API show
+        :param volume: volume of the attachment
+        :param rows: live attachments of the volume, without legacy reservations
         """
         # In Cinder's payload, `host` is the pool and `volume_type` is the id of the type.
         return cls.of(
@@ -132,14 +133,14 @@ class VolumeAttachmentPayload(serializing.BlockattachObject):
 
 
 def _words(attachment: records.Attachment) -> dict[str, str | None]:
-    """Return the state and the mode of an attachment with the values of the API."""
+    """Return ``attach_status`` and ``attach_mode`` of an attachment in the API."""
     return {'attach_status': attachment_lifecycle.WIRE_STATUS[attachment.state],
             'attach_mode': attachment.mode and attachment.mode.value}
 
 
 @ovo_base.VersionedObjectRegistry.register
 class VolumeRequest(serializing.BlockattachObject):
-    """Requirements of a volume on a pool, see `blockattach.storage.domain.pools.VolumeRequest`."""
+    """Requirements on a pool for a volume: `blockattach.storage.domain.pools.VolumeRequest`."""
 
     VERSION = '1.0'
 
@@ -171,8 +172,8 @@ class VolumeRequest(serializing.BlockattachObject):
 class PoolsReport(serializing.BlockattachObject):
     """Report of the pools of a backend. ``host`` is ``host@backend``.
 
-    ``pools`` maps the name of a pool to its capabilities as JSON text. A backend may report any
-    capabilities, so the report has no schema that an upgrade could break.
+    ``pools`` maps the name of each pool to its capabilities as JSON text. A driver may report any
+    capabilities, so they have no versioned fields.
     """
 
     VERSION = '1.0'
@@ -184,10 +185,11 @@ class PoolsReport(serializing.BlockattachObject):
 
     @classmethod
     def from_capabilities(cls, host: str, capabilities: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Return the report of a backend.
+        """Return the report of the pools of a backend.
 
-        :param capabilities: capabilities by pool, with the keys of Cinder's pool statistics
-        :raises TypeError: if a capability is neither text, number, boolean, null, list nor mapping
+        :param host: ``host@backend`` of the backend
+        :param capabilities: capabilities by pool name, with the keys of Cinder's pool statistics
+        :raises TypeError: if a capability cannot be expressed in JSON
         """
         # JSON has no infinity, and other readers than Python reject the text that `json` writes.
         return cls(host=host, pools={
@@ -195,12 +197,15 @@ class PoolsReport(serializing.BlockattachObject):
             for name, pool in capabilities.items()})
 
     def capabilities(self) -> dict[str, dict[str, Any]]:
-        """Return the capabilities by pool, with unlimited capacity as the text "infinite"."""
+        """Return the capabilities by pool name. An unlimited capacity is the text "infinite"."""
         return {name: json.loads(text) for name, text in self.pools.items()}
 
 
 def _expressible(value: Any) -> Any:
-    """Return a value for JSON, with infinity as "infinite" as in Cinder's drivers, NaN as null."""
+    """Return a value that JSON can express.
+
+    Infinity is replaced by "infinite", as in Cinder's drivers, and NaN by None.
+    """
     if isinstance(value, Mapping):
         return {str(key): _expressible(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,10 +1,10 @@
 """Streams of attachment events as server-sent events, served by one thread.
 
-The thread reads the history in the order of positions that
-`blockattach.storage.db.attachments.history` assigns. A client that resumes after the last id that
-it has seen (``Last-Event-ID``) therefore misses no event, whichever process serves the new stream.
-Every stream has a position. Streams that have reached the position of the thread get new events as
-they are read. Other streams get one page of the history at a time.
+The thread reads the events in the order of the positions that
+`blockattach.storage.db.attachments.history` assigns. The id of an event on a stream is its
+position. A client that resumes after the id of its last event (``Last-Event-ID``) therefore misses
+no event, even if another process serves the new stream. Streams that have received all events that
+the thread has read get new events at once. Other streams get one page of the history at a time.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -34,14 +34,15 @@ LOG = logging.getLogger(__name__)
 
 _COMMENT = b':\n\n'
 _LAST_SECONDS = 30.0
-"""Time in seconds that a client has to read the last event of its stream."""
+"""Seconds after which a stream is closed, even if the client has not read its last event."""
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP
 
 
 def frame(event: str, data: bytes, position: int | None = None) -> bytes:
-    """Return an encoded event.
+    """Return an event encoded as a server-sent event.
 
-    :param data: must not contain a line feed
+    :param event: type of the event
+    :param data: data of the event, without line feeds
     :param position: id of the event; None for an event without id
     """
     name = b'' if position is None else b'id: %d\n' % position
@@ -49,7 +50,7 @@ def frame(event: str, data: bytes, position: int | None = None) -> bytes:
 
 
 def matches(filters: attachment_queries.Filters, event: records.AttachmentEvent) -> bool:
-    """Return True if an event matches the filters of a watch."""
+    """Return True if an event matches the filters of a stream."""
     return all(expected in (None, value) for expected, value in (
         (filters.project_id, event.project_id), (filters.volume_id, event.volume_id),
         (filters.instance_uuid, event.instance_uuid), (filters.host, event.host),
@@ -57,12 +58,13 @@ def matches(filters: attachment_queries.Filters, event: records.AttachmentEvent)
 
 
 class _Stream:
-    """Connection of a watch stream, with the data to send.
+    """Stream to one client: its connection, its position and the queued data.
 
-    :ivar until: monotonic time at which the stream ends, or at which its connection is closed once
-        ``ends`` is True
+    :ivar position: position of the last event that the stream has got from the history
+    :ivar until: monotonic time at which the last event is queued; if ``ends`` is True, monotonic
+        time at which the connection is closed
     :ivar ends: True if the last event has been queued
-    :ivar waits: True if the socket has no space for more data
+    :ivar waits: True if the send buffer of the socket is full
     """
 
     def __init__(self, connection: loop.Connection, watch: streams.Watch, until: float) -> None:
@@ -76,20 +78,20 @@ class _Stream:
         self._size = 0
 
     def put(self, data: bytes, most: int) -> bool:
-        """Queue data to send. Return False if more than ``most`` bytes are queued."""
+        """Queue data to send. Return False if more than ``most`` bytes are queued then."""
         self._parts.append(data)
         self._size += len(data)
         return self._size <= most
 
     @property
     def idle(self) -> bool:
-        """True if all data was sent."""
+        """True if all queued data was sent."""
         return not (self._parts or self.waits)
 
     def send(self) -> bool:
-        """Send queued data until the socket has no more space. Return True if all data was sent.
+        """Send queued data until the send buffer is full. Return True if all data was sent.
 
-        :raises OSError: the connection is lost
+        :raises OSError: if the connection is lost
         """
         while self.waits or self._parts:
             if not self.waits:
@@ -103,20 +105,23 @@ class _Stream:
 
 
 class Hub:
-    """All watch streams of a process. The history is not read while there are no streams."""
+    """All streams of a process, and the thread that serves them.
+
+    The thread reads the history only while there are streams.
+    """
 
     def __init__(self, database: storage_db.Database, settings: watch_conf.WatchSettings,
                  render: Callable[[records.AttachmentEvent], bytes],
                  clock: clocks.Clock) -> None:
         """
-        :param render: returns the data of an event as JSON
+        :param render: function that returns an event as JSON
         """
         self._database = database
         self._settings = settings
         self._render = render
         self._clock = clock
         self._poll = select.epoll()
-        # Ends the wait of the thread when a connection arrives, or when the hub is to stop.
+        # Ends the wait of the thread when a connection arrives, or when `stop` is called.
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(self._wake, select.EPOLLIN)
         # Other threads add to `_arriving` and set `_ending` under the lock. Only the thread itself
@@ -156,15 +161,15 @@ class Hub:
     def admit(self) -> None:
         """Check that the process may serve another stream.
 
-        :raises QueueFull: the maximum number of streams is reached, or the hub is stopping
+        :raises QueueFull: if the maximum number of streams is reached, or the hub is stopping
         """
         if self._ending or self.count() >= self._settings.most_watchers:
             raise errors.QueueFull()
 
     def take(self, connection: loop.Connection, head: bytes, watch: streams.Watch) -> None:
-        """Take over a connection that no other thread uses any more.
+        """Serve a stream on a connection, which no other thread may use any more.
 
-        :param head: head of the response
+        :param head: head of the HTTP response
         """
         stream = _Stream(connection, watch,
                          self._clock.monotonic() + self._settings.longest_seconds)
@@ -193,8 +198,8 @@ class Hub:
                 self._next_look = now + self._settings.poll_seconds
                 self._look()
                 if not self._fails and any(stream.idle for stream in self._behind):
-                    # Streams that are behind get their next page as soon as they have sent the
-                    # last one, and new events go to the others in between.
+                    # Streams that are behind get the next page as soon as the last page is sent.
+                    # New events are sent to the other streams in between.
                     self._next_look = now
                 self._tend(now)
         # Connections that arrived before `stop` get the last event as well.
@@ -204,7 +209,7 @@ class Hub:
             self._close(stream)
 
     def _seconds(self) -> float | None:
-        """Return the seconds until the next look at the history; None if there are no streams."""
+        """Return the seconds until the history is read next; None if there are no streams."""
         if not self._streams:
             return None
         return min(max(self._next_look - self._clock.monotonic(), 0.0),
@@ -223,7 +228,10 @@ class Hub:
             self._guard(stream, self._flush)
 
     def _guard(self, stream: _Stream, act: Callable[[_Stream], None]) -> None:
-        """Run an action on a stream, so that its failure ends only this stream."""
+        """Call ``act`` with a stream. If the call fails, only this stream is closed.
+
+        A failure of the database is raised, because it is not a failure of the stream.
+        """
         try:
             act(stream)
         except OSError as exc:
@@ -261,7 +269,7 @@ class Hub:
                 self._guard(stream, self._catch_up)
             self._fails = False
         except (errors.BlockattachError, db_exception.DBError) as exc:
-            # Once for each outage, since the thread tries again after every `poll_seconds`.
+            # Logged once for each outage, since the thread tries again after `poll_seconds`.
             if not self._fails:
                 LOG.warning('Failed to read attachment events, will retry%s',
                             fields(reason=exc))
@@ -270,7 +278,7 @@ class Hub:
     def _hand_on(self, event: records.AttachmentEvent) -> None:
         assert event.position is not None
         self._position = event.position
-        # Rendered once for all streams, and only if any stream gets the event.
+        # The event is rendered once for all streams, and only if any stream gets it.
         data = None
         for key in (event.volume_id, None):
             for stream in list(self._live.get(key, ())):
@@ -281,7 +289,10 @@ class Hub:
                     self._guard(stream, functools.partial(self._send, data=data))
 
     def _catch_up(self, stream: _Stream) -> None:
-        """Send the next page to a stream that is behind, once it has sent the page before."""
+        """Send the next page of the history to a stream that is behind.
+
+        Nothing is sent before the client has received the previous page.
+        """
         if stream.idle and stream.position < self._position:
             page = history.after(self._database, stream.position)
             for event in page:
@@ -308,7 +319,10 @@ class Hub:
             self._end(stream, 'slow')
 
     def _end(self, stream: _Stream, reason: str) -> None:
-        """Send the last event. The client reads the events after it with a new stream."""
+        """Queue the last event of a stream. The client reads further events on a new stream.
+
+        :param reason: reason that the last event gives to the client
+        """
         stream.ends = True
         self._leave(stream)
         stream.until = self._clock.monotonic() + _LAST_SECONDS
@@ -327,9 +341,9 @@ class Hub:
                               _READABLE | (0 if sent else stream.connection.waits_for))
 
     def _tend(self, now: float) -> None:
-        """End streams that are too old, and send heartbeats on the others.
+        """End old streams, and send heartbeats on all other streams.
 
-        The client of an old stream has to authenticate again for the next one.
+        Streams end so that clients must authenticate again for a new stream.
         """
         for stream in [stream for stream in self._streams.values() if stream.until <= now]:
             self._guard(stream, self._close if stream.ends

@@ -1,8 +1,9 @@
 """Attachment lifecycle: states, events and the transition table.
 
-No other module decides about transitions. The only writer of a state is `move` of
-`db.attachments.attachments`, which calls `next_state`. It updates the attachment row and the
-volume status together, provided that both are unchanged since they were read.
+No other module decides about transitions. After an attachment is created, only `move` of
+`db.attachments.attachments` changes its state, to the result of `next_state`. `move` updates the
+attachment row and the volume status in one transaction, provided that neither has changed since
+they were read.
 """
 import enum
 from typing import NamedTuple
@@ -15,15 +16,15 @@ class State(enum.StrEnum):
     """State of an attachment."""
 
     RESERVED = 'reserved'
-    """Volume reserved for the attachment. The backend has not been asked to grant access."""
+    """Volume reserved for the attachment, without a request to the backend so far."""
     CONNECTING = 'connecting'
-    """Connector stored; the call to the backend is pending or in progress (owner, deadline)."""
+    """Connector stored; the call to the backend is pending or in progress."""
     CONNECTED = 'connected'
-    """Access granted by the target, connection stored; the consumer has not completed yet."""
+    """Access granted by the target, and connection stored. The attachment is not completed yet."""
     ATTACHED = 'attached'
     """Attachment completed by the consumer."""
     DISCONNECTING = 'disconnecting'
-    """Detach requested; the call to the backend is pending or in progress (owner, deadline)."""
+    """Detach requested; the call to the backend is pending or in progress."""
     ERROR_ATTACHING = 'error_attaching'
     """Connect permanently refused by the backend; the reason is stored."""
     ERROR_DETACHING = 'error_detaching'
@@ -42,7 +43,7 @@ class Event(enum.StrEnum):
     COMPLETE = 'complete'
     """Attachment completed by the consumer."""
     ATTACH = 'attach'
-    """Legacy os-attach: the consumer has finished, and names the server or host only now."""
+    """Legacy os-attach. It completes an attachment and names the server or host of it."""
     DISCONNECT = 'disconnect'
     """Detach that requires a call to the backend."""
     DISCONNECTED = 'disconnected'
@@ -50,9 +51,9 @@ class Event(enum.StrEnum):
     RELEASE = 'release'
     """Detach of an attachment that has no access at the backend (no connector)."""
     REFUSED = 'refused'
-    """Permanent refusal by the backend, without side effects. The request is undone."""
+    """Permanent refusal by the backend, without side effects. The former state is restored."""
     FAILED = 'failed'
-    """Permanent refusal by the backend after an earlier attempt with an unknown result."""
+    """Permanent refusal by the backend, although an earlier attempt may have had an effect."""
 
 
 CREATE = 'create'
@@ -78,7 +79,10 @@ class Notification(enum.StrEnum):
 
 
 class Row(NamedTuple):
-    """Allowed transition. ``target`` None means the state that the attachment row remembers."""
+    """Allowed transition of an attachment.
+
+    :ivar target: state after the event; None for the `previous_state` stored in the attachment row
+    """
 
     source: State
     event: Event
@@ -173,13 +177,17 @@ _MOVES = {(row.source, row.event): row for row in TRANSITIONS}
 def rank_of(state: State, legacy_reservation: bool) -> int | None:
     """Return the rank of an attachment in the volume status, or None if it is deleted.
 
-    :param legacy_reservation: created by a legacy action and not adopted by os-attach yet
+    :param legacy_reservation: True if the attachment was created by os-reserve and has not been
+        adopted by os-attach yet
     """
     return HELD_RANK if legacy_reservation and state is State.RESERVED else RANKS.get(state)
 
 
 def states_on_wire(status: str) -> tuple[State, ...]:
-    """Return the live states that the API shows as ``status``, empty for an unknown status."""
+    """Return the states, except `State.GONE`, that the API shows as the given ``attach_status``.
+
+    The result is empty for an unknown status.
+    """
     return tuple(state for state in LIVE if WIRE_STATUS[state] == status)
 
 
@@ -191,10 +199,11 @@ def allowed_events(state: State) -> tuple[Event, ...]:
 def next_state(state: State, event: Event, came_from: State | None = None) -> State:
     """Return the state that an event leads to.
 
-    :param came_from: state that the row remembers; None for a row that began as connecting
-    :returns: the target of the transition. If the table has no target, ``came_from``, or
-        `State.GONE` if that is None
-    :raises InvalidTransition: if the table has no such transition
+    :param came_from: stored `previous_state` of the attachment; None for an attachment that was
+        created as connecting
+    :returns: the target of the transition. A transition without a target leads to ``came_from``,
+        or to `State.GONE` if ``came_from`` is None
+    :raises InvalidTransition: if `TRANSITIONS` has no row for the state and the event
     """
     row = _MOVES.get((state, event))
     if row is None:
@@ -207,12 +216,14 @@ def next_state(state: State, event: Event, came_from: State | None = None) -> St
 
 
 def remembered(state: State, target: State, came_from: State | None) -> State | None:
-    """Return the state that a row remembers on entering ``target``, to restore after a refusal.
+    """Return the `previous_state` to store when an attachment goes from ``state`` to ``target``.
 
-    A row that enters the same transitional state again keeps the state that it remembers. An
-    attachment that is detached while connecting remembers error_detaching, since returning to
-    connecting would leave it without work in progress. The result is None if ``target`` is not
-    transitional.
+    A refusal by the backend restores the stored state. If an attachment enters the same
+    transitional state again, ``came_from`` remains stored. If an attachment is detached while
+    connecting, error_detaching is stored: a connecting attachment must have work in progress.
+
+    :param came_from: `previous_state` stored so far
+    :returns: None if ``target`` is not transitional
     """
     if target not in TRANSITIONAL:
         return None
@@ -225,7 +236,7 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
     """Return the event that follows a permanent refusal by the backend.
 
     ==============  =======================  ==============================================
-    waiting         attachment               effect of the refusal
+    who waits       attachment               event and its effect
     ==============  =======================  ==============================================
     caller          any                      REFUSED: the request is undone, nothing happened
     nobody          connecting, in use by    REFUSED: the request is undone, the earlier use
@@ -233,8 +244,9 @@ def refusal(state: State, came_from: State | None, awaited: bool) -> Event:
     nobody          any other                FAILED: an earlier attempt may have had an effect
     ==============  =======================  ==============================================
 
-    :param came_from: state that the row remembers
-    :param awaited: True if a caller waits for the answer; False if it has timed out or ended
+    :param came_from: stored `previous_state` of the attachment
+    :param awaited: True if a caller waits for the answer; False if the caller has timed out or
+        ended
     """
     if awaited or (state is State.CONNECTING and came_from in GRANTED):
         return Event.REFUSED
@@ -249,7 +261,8 @@ FAILURES = {State.CONNECTING: messages.ATTACH_FAILED,
 def notifications_of(before: State | None, after: State) -> tuple[Notification, ...]:
     """Return the notifications of a transition. Each start has one end, in success or in error.
 
-    :param before: None if the attachment was not visible
+    :param before: state before the transition; None if the transition created the attachment, or
+        if the attachment was a legacy reservation
     """
     found = []
     # The end of the state before is sent before the start of the state after.

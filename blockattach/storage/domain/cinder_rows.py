@@ -18,10 +18,13 @@ from typing import NamedTuple
 
 Row = Mapping[str, Any]
 Reader = Callable[[Any], Any]
-"""Converts a stored value. Raises `ValueError` with the reason if the value is invalid."""
+"""Function that returns the converted form of a stored value.
+
+A reader raises `ValueError` with the reason if the value is invalid.
+"""
 
 LARGEST = 2 ** 31 - 1
-"""Largest number that the columns of either service accept."""
+"""Largest value of an integer column, in a database of Cinder and of this service."""
 LONGEST = 255
 _LONG = 4096
 _LONGEST_OF_IMAGE = 2 ** 20
@@ -54,7 +57,7 @@ def _one_of(values: Collection[str | None], value: Any) -> Any:
 
 
 def _optional(reader: Reader, value: Any, empty: Any = None) -> Any:
-    """Convert a value that may be NULL, or ``empty`` in place of NULL."""
+    """Return the value as converted by ``reader``, or None for NULL and for ``empty``."""
     return None if value is None or value == empty else reader(value)
 
 
@@ -93,7 +96,7 @@ def _moment(value: Any) -> datetime.datetime:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Parse JSON of an object, or of null."""
+    """Parse a text with a JSON object. The text ``null`` gives an empty dictionary."""
     try:
         found = json.loads(value, parse_constant=_refuse_constant)
     except (ValueError, TypeError, RecursionError):
@@ -108,9 +111,11 @@ def _object(value: Any) -> dict[str, Any]:
 class Table(NamedTuple):
     """Imported columns of one table.
 
-    :ivar key: column that identifies a row in messages
+    :ivar columns: function that validates and converts the values, by column name
     :ivar unique: sets of columns whose values must be unique among live rows
-    :ivar owner: column with the id of the owner of a row
+    :ivar key: column whose value identifies a row in messages
+    :ivar owner: column with the id of the row in another table that a row belongs to, such as the
+        volume of an attachment; empty if there is none
     """
 
     columns: Mapping[str, Reader]
@@ -223,9 +228,10 @@ def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
 
 
 def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
-    """Return the duplicated columns of each row, or an empty text.
+    """Return an error text for each row that is a duplicate, and an empty text for each other row.
 
-    As in a unique index, NULL is never a duplicate.
+    The text names the columns of `Table.unique` whose values another row has too. As in a unique
+    index, NULL is never a duplicate.
     """
     said = [''] * len(rows)
     for columns in TABLES[table].unique:
@@ -240,7 +246,8 @@ def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
 def comparable(reference: Any) -> str:
     """Return an id in lower case without trailing blanks, for comparison with other ids.
 
-    A database whose collation ignores case and trailing blanks joins such rows too.
+    Some collations ignore case and trailing blanks. In a database with such a collation, a join
+    also matches ids that differ only in these.
     """
     return str(reference).rstrip(' ').lower()
 

@@ -11,7 +11,7 @@ class Cluster:
     :ivar num_hosts: number of members
     :ivar num_down_hosts: number of members that send no heartbeats
     :ivar num_frozen: number of frozen members; a single frozen member freezes the cluster
-    :ivar reason: disabled reason of one of the members
+    :ivar reason: disabled reason of one of the members; None if no member has one
     """
 
     name: str

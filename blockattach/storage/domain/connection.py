@@ -1,7 +1,7 @@
 """Initiators, access modes, credentials, grants, reservations, connections and connectors.
 
-Connector values that are stored, shown to others or passed to a target have a grammar. All other
-connector values are only limited in size.
+Connector values that are stored, shown to users or passed to a target must match a grammar. All
+other connector values are only limited in size.
 """
 import dataclasses
 import enum
@@ -66,7 +66,7 @@ _SECRET = re.compile(r'pass|secret|auth|chap|token|key|credential', re.IGNORECAS
 
 
 def masked(connector: Any) -> Any:
-    """Return the connector with values that may be secrets masked, for storage and display."""
+    """Return a connector in which `MASKED` replaces all values that may be secrets."""
     if isinstance(connector, Mapping):
         return {key: MASKED if _SECRET.search(key) else masked(value)
                 for key, value in connector.items()}
@@ -76,7 +76,7 @@ def masked(connector: Any) -> Any:
 
 
 def canonical_name(initiator: str) -> str:
-    """Return the form of an iSCSI node name that is stored and compared.
+    """Return the lower-case form of an iSCSI node name, which is stored and compared.
 
     Node names are case-insensitive (RFC 7143, 4.2.7.1, and RFC 3722). Connectors may only contain
     ASCII letters, for which RFC 3722 requires nothing beyond lower case.
@@ -92,9 +92,10 @@ def is_same_node(name: str | None, other: str | None) -> bool:
 
 def spellings(initiator: str,
               connectors: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
-    """Return the forms of a node name that hosts send, without the canonical one.
+    """Return the spellings of an initiator name that differ from its canonical form.
 
-    :param connectors: connectors of any attachments, including those of the node
+    :param initiator: initiator name in any spelling
+    :param connectors: connectors whose initiator may be the same name in another spelling
     """
     sent = {initiator, *(one['initiator'] for one in connectors
                          if one and isinstance(one.get('initiator'), str))}
@@ -103,7 +104,7 @@ def spellings(initiator: str,
 
 
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
-    """Return the mode of a grant that several attachments of one initiator share."""
+    """Return the mode of a grant that several attachments share: rw if any of them needs rw."""
     # The host has one session for all of them, so a writer needs write access there.
     return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
 
@@ -149,15 +150,15 @@ class Export:
 class Grant:
     """Access of one initiator to one volume.
 
-    :ivar initiator: name in lower case, except in rows of an earlier release before the online
-        migration
-    :ivar alias: empty for the first initiator of the volume. Distinguishes later ones on backends
-        that need one target per initiator. Does not change while the grant exists.
-    :ivar adopted: True if the target was created by another service for all initiators of the
-        volume, which share one credential. Such a grant has no alias, and is kept with its
+    :ivar initiator: initiator name in lower case. The rows of an earlier release may contain
+        another spelling until the online migration.
+    :ivar alias: suffix of the target name on backends that need one target per initiator. It is
+        empty for the first initiator of a volume, and does not change while the grant exists.
+    :ivar adopted: True if another service has created the target. All initiators of the volume
+        share such a target and its credential. The grant has no alias, and is kept with its
         sessions.
-    :ivar spellings: other spellings of the name that its hosts have sent. A target that compares
-        names byte by byte must admit these too.
+    :ivar spellings: other spellings of the initiator name that hosts have sent. A target that
+        compares names byte by byte must admit all of them.
     """
 
     volume_id: str
@@ -170,7 +171,7 @@ class Grant:
 
     @property
     def admitted(self) -> tuple[str, ...]:
-        """All names that the hosts may log in with, starting with the canonical name."""
+        """Accepted spellings of the initiator name, starting with the canonical name."""
         return canonical_name(self.initiator), *sorted(self.spellings)
 
 
@@ -186,8 +187,11 @@ class BlockSizes:
 class Connection:
     """Address of a grant at the target: portals, target name and LUN, without the credential.
 
-    The other fields are added by the core for the consumer: whether discard is allowed, the block
-    sizes if the consumer needs them, and the QoS limits.
+    The target driver leaves the last three fields empty, and the volume service sets them.
+
+    :ivar discard: True if the consumer may discard blocks
+    :ivar block_sizes: None for the usual logical block size
+    :ivar limits: QoS limits that the consumer enforces; None if there are none
     """
 
     driver_volume_type: str
@@ -226,13 +230,14 @@ class Connection:
 class ActualGrant:
     """Grant as reported by the target, for comparison with the desired state.
 
-    :ivar sessions: number of sessions, including those under other spellings of the name
+    :ivar initiator: initiator name in lower case
+    :ivar sessions: number of sessions of the initiator, under all spellings of its name
     :ivar intact: False if the grant is partial or was modified (no credential required, several
         initiators on one target, ...). Such a grant is either granted again or revoked.
-    :ivar account: user name of the credential; None if the target does not report it
+    :ivar account: user name of the credential; None if the target does not report the user name
     :ivar shared: True if the target grants other initiators access with the same credential
-    :ivar initiator: name in lower case
-    :ivar spellings: other spellings of the name; None if the target ignores case
+    :ivar spellings: other accepted spellings of the initiator name; None if the target ignores
+        case
     """
 
     volume_id: str
@@ -245,15 +250,18 @@ class ActualGrant:
     spellings: frozenset[str] | None = None
 
     def is_of(self, initiator: str | None) -> bool:
-        """Return True if the grant is that of the initiator."""
+        """Return True if the grant belongs to the initiator, given in any spelling."""
         return is_same_node(self.initiator, initiator)
 
 
 def difference(desired: Iterable[Grant],
                actual: Iterable[ActualGrant]) -> tuple[set[Pair], set[Pair]]:
-    """Return the pairs of missing or different grants, and the pairs of superfluous ones.
+    """Compare the desired grants with the grants at a target.
 
-    Names are compared without case. Each returned pair has the form in which the name was given.
+    Initiator names are compared without case.
+
+    :returns: the pairs whose grant is missing or differs, with the names as in ``desired``, and
+        the pairs whose grant is not desired, with the names as in ``actual``
     """
     found: dict[Pair, list[ActualGrant]] = {}
     for item in actual:
@@ -282,7 +290,7 @@ _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 
 
 def initiator_of(connector: Mapping[str, Any]) -> str:
-    """Return the canonical name that the consumer's host logs in with.
+    """Return the canonical initiator name in a connector.
 
     :raises ConnectorUnusable: if the initiator is missing or is not a valid node name
     """
@@ -293,7 +301,7 @@ def initiator_of(connector: Mapping[str, Any]) -> str:
 
 
 def check_connector(connector: Mapping[str, Any]) -> None:
-    """Check that a connector is within its limits.
+    """Check the size of a connector and the grammar of its values.
 
     :raises InvalidInput: if a limit or a grammar is violated; the text names the key
     :raises ConnectorUnusable: if the initiator or the host of the connector is empty, with the
@@ -317,7 +325,7 @@ def check_connector(connector: Mapping[str, Any]) -> None:
 
 
 def is_initiator(name: object) -> bool:
-    """Return True if the name is an iSCSI node name (iqn, eui or naa) or Nova's fake one."""
+    """Return True if the name is an iSCSI node name (iqn, eui or naa) or `NO_INITIATOR`."""
     return isinstance(name, str) and (_NODE_NAME.fullmatch(name) is not None
                                       or name == NO_INITIATOR)
 
@@ -330,7 +338,10 @@ _FORMS = (
     ('host', _is_name, 'a non-empty string of printable characters'),
     ('initiator', is_initiator, 'an iSCSI node name (iqn., eui. or naa., RFC 7143)'),
 )
-"""Keys of a connector whose values must be valid names, with the expected form."""
+"""Keys of a connector whose values must be valid names.
+
+Each item is a key, a function that checks its value, and the expected form for the error text.
+"""
 
 
 def _check_names(connector: Mapping[str, Any]) -> None:
@@ -355,7 +366,10 @@ def _check_names(connector: Mapping[str, Any]) -> None:
 
 
 def _all(value: Any, key: str = '') -> Iterator[tuple[str, Any]]:
-    """Yield each value with the key that it is stored under, at any depth."""
+    """Yield (key, value) of a value and of all values nested in it.
+
+    The items of a list have the key of the list.
+    """
     yield key, value
     if isinstance(value, Mapping):
         for name, inner in value.items():
@@ -370,7 +384,7 @@ def _wrong(reason: str) -> errors.InvalidInput:
 
 
 class HostReservation(enum.StrEnum):
-    """State of the persistent reservation of one host on a volume."""
+    """State of one host with regard to the SCSI-3 persistent reservation of a volume."""
 
     NONE = 'none'
     REGISTERED = 'registered'
@@ -379,8 +393,10 @@ class HostReservation(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reservations:
-    """Registered initiators and holders of the reservation, as reported by the target.
+    """SCSI-3 persistent reservation of a volume, as reported by the target.
 
+    :ivar registered: names of the initiators that have registered a key
+    :ivar holders: names of the initiators that hold the reservation
     :ivar complete: False if there are more registrations than the target can report
     """
 
@@ -389,7 +405,9 @@ class Reservations:
     complete: bool = True
 
     def of(self, initiator: str) -> HostReservation | None:
-        """Return the state of one initiator, or None if unknown because the report is incomplete.
+        """Return the state of an initiator.
+
+        :returns: None if the initiator is not in the report, and the report is incomplete
         """
         if any(is_same_node(name, initiator) for name in self.holders):
             return HostReservation.HOLDER

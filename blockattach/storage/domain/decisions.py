@@ -10,9 +10,10 @@ Outcome = TypeVar('Outcome')
 
 
 class Row(NamedTuple, Generic[Facts, Outcome]):
-    """Row of a decision table over ``Facts``.
+    """Row of a decision table.
 
-    :ivar number: number of the rule. Several rows may belong to one rule
+    :ivar number: number of the row for logs and comments. Several rows may share a number
+    :ivar condition: function that returns True if the row applies to the facts
     """
 
     number: int

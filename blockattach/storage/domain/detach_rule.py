@@ -1,4 +1,4 @@
-"""Detach rule against CVE-2023-2088: when the access of a server may be ended or moved.
+"""Detach rule against CVE-2023-2088: decides whether the access of a server may be ended or moved.
 
 Detaching without Nova leaves a device on the server's host, and that device may later refer to
 another project's volume. Every caller except a service, administrators included, must therefore
@@ -42,7 +42,7 @@ class Verb(enum.StrEnum):
 
 ASKED: Mapping[Verb, Asked] = {
     Verb.DELETE: Asked.ALWAYS,
-    # The last resort of an administrator whose Nova is down; an answer of Nova counts.
+    # The last resort of an administrator while Nova is down. If Nova answers, the rule applies.
     Verb.FORCED_DELETE: Asked.WHERE_KNOWN,
     Verb.UPDATE: Asked.WHERE_MOVED,
     Verb.DETACH: Asked.ALWAYS,
@@ -60,25 +60,25 @@ ASKED: Mapping[Verb, Asked] = {
 
 
 class Outcome(enum.StrEnum):
-    """Outcome of a request."""
+    """Decision about a request."""
 
     ALLOWED = 'allowed'
     ASK_NOVA = 'ask Nova'
-    """Nova must be asked; the rule is evaluated again with its answer."""
+    """Nova must be asked. The rule is then evaluated again with the answer of Nova."""
     NOT_NAMED = 'not named'
     """The attachment cannot be determined from the request. Cinder answers with a conflict."""
     MISMATCHED = 'mismatched'
-    """The attachment belongs to another volume."""
+    """The attachment belongs to another volume than the one in the request."""
     IN_USE = 'in use'
     """Nova uses the attachment for the volume of the server."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """Nova's answer: the attachment by which the server uses the volume, or None if it does not.
-    """
+    """Answer of Nova to the question by which attachment a server uses a volume."""
 
     attachment_id: str | None
+    """Id of the attachment; None if the server does not use the volume."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class Facts:
     """Input of the rule.
 
     :ivar by_service: True if the request has a service token with an accepted role
-    :ivar volume_id: volume of the request
-    :ivar given_id: attachment named by the request; None if it names none
+    :ivar volume_id: id of the volume in the request
+    :ivar given_id: id of the attachment in the request; None if the request names no attachment
     :ivar count: number of live attachments of the volume
     :ivar record: attachment that the request refers to (see `meant`); None if there is none
-    :ivar answer: Nova's answer; None if Nova was not asked
+    :ivar answer: answer of Nova; None if Nova was not asked
     :ivar verb: requested action
-    :ivar initiator: initiator that receives the access if the verb moves it
+    :ivar initiator: initiator in the request, which replaces the connected one
     """
 
     by_service: bool
@@ -110,8 +110,9 @@ def _meant(facts: Facts) -> records.Attachment:
     return facts.record
 
 
-# Row 3 is `meant`: the id is optional if a volume has one attachment. Row 10 is the error of the
-# code that asks Nova: without an answer, only verbs with `Asked.WHERE_KNOWN` are allowed.
+# The numbers are those in doc/source/admin/detach_rule.rst. Row 3 of that table is the function
+# `meant`. Row 10 is an error of the code that asks Nova: if Nova gives no clear answer, only verbs
+# with `Asked.WHERE_KNOWN` are allowed.
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     decisions.Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),
@@ -137,10 +138,14 @@ decide = functools.partial(decisions.decide, TABLE)
 
 def meant(rows: Sequence[records.Attachment],
           given_id: str | None) -> records.Attachment | None:
-    """Return the attachment with the given id, or the only attachment of the volume (row 3).
+    """Return the attachment that a request refers to.
 
-    :returns: None if the named attachment is not among ``rows``, or if none is named and the
-        volume does not have exactly one
+    A request may omit the id if the volume has exactly one attachment.
+
+    :param rows: live attachments of the volume
+    :param given_id: id of the attachment in the request; None if the request names no attachment
+    :returns: None if ``rows`` does not contain the attachment, or if the request names no
+        attachment and the volume does not have exactly one
     """
     if given_id is None:
         return rows[0] if len(rows) == 1 else None

@@ -1,7 +1,7 @@
-"""Expiry of reservations: the rule that ends attachments without a consumer.
+"""Expiry rule: decides which attachments are ended because their consumer has not returned.
 
-Attachments in two states wait for a consumer: reserved (for a connector) and connected (for
-completion). The rule applies to attachments that have waited longer than the operator allows. A
+A reserved attachment waits for a connector, and a connected attachment waits for its completion.
+The rule applies to attachments that have waited longer than the operator allows. A
 Nova server may have a reason to wait: it is being built or moved, or it is shelved and keeps its
 volumes reserved for months. Nova is therefore asked first, and if Nova cannot be asked, an
 attachment that names a server is kept. An attachment that names no server is kept while its host
@@ -21,7 +21,7 @@ _Event = attachment_lifecycle.Event
 
 
 class Ending(NamedTuple):
-    """Event and user message by which an expired attachment ends."""
+    """Event that ends an expired attachment, and the text of the user message about it."""
 
     event: attachment_lifecycle.Event
     text: messages.Text
@@ -35,10 +35,10 @@ ENDINGS = {
 
 
 class Outcome(enum.StrEnum):
-    """Outcome for an attachment that has waited too long."""
+    """Decision about an attachment that has waited too long."""
 
     ASK_NOVA = 'ask Nova'
-    """Nova must be asked; the rule is evaluated again with its answer."""
+    """Nova must be asked. The rule is then evaluated again with the answer of Nova."""
     STAYS = 'stays'
     """The attachment is kept. The rule is evaluated again later."""
     ABANDONED = 'abandoned'
@@ -49,9 +49,11 @@ class Nova(enum.Enum):
     """Availability of Nova for questions about servers."""
 
     ASKED = 'asked'
+    """Nova can be asked."""
     UNKNOWN = 'unknown'
     """Nova may use the volumes, but access to Nova is not configured."""
     NONE = 'none'
+    """The deployment has no Nova."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class Server:
 
     :ivar busy: True if the server is being built, moved, shelved or deleted, so that its
         attachments may change
-    :ivar attachment_id: attachment by which the server uses the volume; None if it does not
+    :ivar attachment_id: id of the attachment by which the server uses the volume; None if the
+        server does not use the volume
     """
 
     exists: bool
@@ -72,7 +75,8 @@ class Server:
 class Facts:
     """Input of the rule.
 
-    :ivar server: Nova's answer; None if Nova was not asked
+    :ivar server_id: server that the attachment names; None or empty if it names none
+    :ivar server: answer of Nova about this server; None if Nova was not asked
     :ivar has_session: True if the host of the attachment is logged in at the target
     """
 

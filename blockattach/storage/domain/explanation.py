@@ -1,7 +1,7 @@
-"""Explanations of an attachment: its record compared with its target, in sentences.
+"""Explanation of an attachment for users: its row, the state of its target, and the next steps.
 
-This module only has rules; the caller of `explain` reads the record and the target. The sentences
-are in the tables below. The first row of `DIFFERENCES` that holds decides.
+The caller of `explain` reads the row and the target. `MEANINGS` and `DIFFERENCES` contain the
+sentences. The first item of `DIFFERENCES` that holds is reported.
 """
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -18,11 +18,13 @@ _State = attachment_lifecycle.State
 class AtTarget(NamedTuple):
     """State of the target of the volume with regard to the host of the attachment.
 
-    :ivar backend: ``host@backend`` that was asked; None if none was asked
-    :ivar reason: reason why the state is unknown; None if the target was asked, or if there was
-        no need to ask
+    :ivar backend: ``host@backend`` that was queried; None if no backend was queried
+    :ivar reason: reason why the state is unknown; None if the target was queried, or if no query
+        was necessary
     :ivar exported: True if the target exports the volume to any host; None if unknown
     :ivar mode: access mode of the host; None if the host has no access, or if unknown
+    :ivar sessions: number of iSCSI sessions of the host
+    :ivar intact: False if the grant is partial or was modified (`connection.ActualGrant`)
     """
 
     backend: str | None = None
@@ -34,7 +36,11 @@ class AtTarget(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """Next event in a state of an attachment, and advice to the reader."""
+    """Meaning of an attachment state for users.
+
+    :ivar next: sentences about the next operation
+    :ivar advice: sentences about possible actions of the user
+    """
 
     next: str
     advice: tuple[str, ...]
@@ -80,9 +86,10 @@ MEANINGS: Mapping[_State, Meaning] = {
 
 
 class Difference(NamedTuple):
-    """Difference between the record and the target.
+    """Difference between the row of an attachment and the target.
 
-    :ivar holds: predicate over the attachment, whether its host should have access, and the target
+    :ivar holds: function ``(attachment, should_have_access, target)`` that returns True if the
+        difference exists
     """
 
     name: str
@@ -115,7 +122,11 @@ DIFFERENCES = (
 
 
 class Explanation(NamedTuple):
-    """Result of `explain`. ``difference`` is None if record and target agree."""
+    """Result of `explain`.
+
+    :ivar difference: name of the difference between row and target; None if there is none
+    :ivar found: sentence about the difference
+    """
 
     difference: str | None
     found: str
@@ -125,9 +136,10 @@ class Explanation(NamedTuple):
 
 def explain(row: records.Attachment, others: Sequence[records.PairAttachment],
             said: AtTarget) -> Explanation:
-    """Compare the record of an attachment with its target and explain the result.
+    """Compare the row of an attachment with the state of its target and explain the result.
 
-    :param others: other live attachments of the same host to the volume, which share its session
+    :param others: other live attachments of the volume to the same host, which share its session
+    :param said: state of the target
     """
     # The host needs access as long as any of the attachments that share its session does.
     wanted = row.initiator is not None and (

@@ -1,8 +1,9 @@
 """Filter and goodness expressions of a backend (``filter_function``, ``goodness_function``).
 
 The grammar is that of ``cinder.scheduler.evaluator.evaluator``, so that existing expressions keep
-their meaning. An expression has numbers, texts, names like ``volume.size``, and the operators of
-`LEVELS`. It can only read the facts passed to `evaluate`, and its cost grows only with its length.
+their meaning. An expression consists of numbers, texts, names like ``volume.size``, and the
+operators of `LEVELS`. An expression can only read the facts passed to `evaluate`, and the time to
+evaluate it depends only on its length.
 """
 import functools
 import itertools
@@ -25,7 +26,7 @@ _Functions = Sequence[_Function]
 _Operands = Sequence[Callable[[], Value]]
 
 GROUPS = ('stats', 'capabilities', 'volume', 'extra', 'qos')
-"""Allowed first parts of a name."""
+"""Allowed groups of facts. A name consists of a group and a key, as in ``volume.size``."""
 
 # Each pair of parentheses takes a call of `_Parser.level` for each level of the grammar.
 _MOST_NESTED = 20
@@ -59,7 +60,7 @@ def check(expression: str) -> None:
 def evaluate(expression: str, names: Names) -> Value:
     """Return the value of an expression.
 
-    :param names: facts by the groups of `GROUPS`
+    :param names: facts by group (see `GROUPS`) and key
     :raises ExpressionError: if the expression is invalid, names an unknown fact, or cannot be
         calculated
     """
@@ -76,8 +77,8 @@ def _of_numbers(function: _Function) -> _Function:
     return lambda *values: function(*map(_number, values))
 
 
-# Evaluators of the operands and operators of one level. Operands are functions, so that an
-# evaluator calls only those that it needs.
+# Evaluators of the operands and operators of one level. Operands are functions, because an
+# evaluator may return without evaluating all of them.
 
 def _left(functions: _Functions, operands: _Operands) -> Value:
     value = operands[0]()
@@ -146,7 +147,7 @@ FUNCTIONS: Mapping[str, tuple[_Function, int, float]] = {
     'max': (_of_numbers(max), 2, math.inf),
     'min': (_of_numbers(min), 2, math.inf),
 }
-"""Functions of numbers, with the minimum and maximum number of arguments."""
+"""Functions of numbers by name, with the minimum and maximum number of arguments."""
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,9 +3,9 @@
 The hints are those of Cinder's filters: DifferentBackendFilter, SameBackendFilter,
 InstanceLocalityFilter and JsonFilter.
 
-The hint ``query`` has the grammar of JsonFilter: a list of an operator of `OPERATORS` and its
-operands, which are values and nested queries. A text that begins with ``$`` names a value of the
-pool's report: ``$free_capacity_gb``, ``$capabilities.some.thing``.
+The hint ``query`` has the grammar of JsonFilter. A query is a list of an operator of `OPERATORS`
+and its operands. An operand is a value or a nested query. A text that begins with ``$`` names a
+value in the report of the pool, such as ``$free_capacity_gb`` or ``$capabilities.some.thing``.
 
 A hint is applied only if its filter is enabled. A malformed hint rejects every pool, because a
 misplaced volume is worse than none.
@@ -33,7 +33,8 @@ _MOST_NESTED = 20
 def volume_ids(hints: Mapping[str, Any], name: str) -> list[str] | None:
     """Return the volume ids in a hint, which is an id or a list of ids.
 
-    :returns: canonical ids; an empty list without the hint; None if any value is not an id
+    :param name: name of the hint
+    :returns: canonical UUIDs; empty if the hint is absent; None if any value is not a UUID
     """
     given = hints.get(name, [])
     found = [_id(one) for one in (given if isinstance(given, list) else [given])]
@@ -43,7 +44,7 @@ def volume_ids(hints: Mapping[str, Any], name: str) -> list[str] | None:
 def server_id(hints: Mapping[str, Any]) -> str | None:
     """Return the server id in the ``local_to_instance`` hint.
 
-    :returns: canonical id; None without the hint or if the value is not an id
+    :returns: canonical UUID; None if the hint is absent or its value is not a UUID
     """
     return _id(hints.get(LOCAL))
 
@@ -171,7 +172,10 @@ OPERATORS: Mapping[str, Callable[[list[Any]], bool]] = {
     'or': any,
     'and': lambda values: all(value for value in values if value is not None),
 }
-"""Operators by name. A value is None if the pool does not report it."""
+"""Functions of the operators by name. They get a list of operands.
+
+An operand is None if it names a value that the pool does not report.
+"""
 
 
 def _answer(query: Any, stats: Mapping[str, Any], depth: int) -> bool:

@@ -33,8 +33,8 @@ class Bounds:
 class Settings:
     """Settings of the image cache of one backend.
 
-    :ivar project_id: owner of the cached volumes
-    :ivar user_id: user of the cached volumes
+    :ivar project_id: project that owns the cached volumes
+    :ivar user_id: user who owns the cached volumes
     :ivar bounds: limits of the number and total size of cached volumes
     :ivar seconds: seconds without a heartbeat after which a cached volume that is being filled may
         be taken over by another process
@@ -48,9 +48,10 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """Cached image.
+    """Cached volume with the data of an image.
 
     :ivar image_updated_at: modification time of the image when it was downloaded
+    :ivar used_at: time at which the cached volume was created or last cloned
     :ivar status: status of the cached volume
     :ivar intact: True if nothing has happened to the cached volume since it was filled
     """
@@ -92,12 +93,13 @@ def is_usable(entry: Entry, image: images.Image, size_gb: int) -> bool:
 
 def replaced(entries: Sequence[Entry], image: images.Image, size_gb: int,
              bounds: Bounds) -> list[Entry] | None:
-    """Return the entries to evict before an image is cached in a volume of ``size_gb`` GiB.
+    """Return the entries to evict before an image is cached as a volume of ``size_gb`` GiB.
 
     Outdated entries of the image and modified entries are evicted first, then the least recently
     used ones.
 
-    :returns: None if the image is cached already, is being cached, or exceeds the limits by itself
+    :returns: None if the image is already cached or being cached, or if the new volume alone
+        exceeds the limits
     """
     if not bounds.allow([size_gb]) or any(_is_current(entry, image) for entry in entries):
         return None

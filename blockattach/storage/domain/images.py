@@ -23,7 +23,7 @@ Cinder reads the property in ``cinder.api.v3.volumes`` (`_get_image_snapshot`).
 """
 SIGNATURE = 'img_signature'
 RESERVED = ('os_glance', SIGNATURE, 'signature_verified')
-"""Prefixes of image properties that do not apply to copies of the image."""
+"""Prefixes of image properties that are not passed on to images uploaded from a volume."""
 GLANCE_KEYS = frozenset((
     'id', 'name', 'status', 'visibility', 'protected', 'owner', 'tags', 'size', 'virtual_size',
     'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'disk_format', 'container_format',
@@ -95,8 +95,9 @@ class Image:
 
 
 def cleaned(text: str) -> str:
-    """Remove NUL characters and replace lone surrogates, which JSON can contain and no database
-    stores.
+    """Return a text in a form that a database can store.
+
+    NUL characters are removed and lone surrogates are replaced. JSON can contain both.
     """
     return text.replace('\0', '').encode(errors='replace').decode()
 
@@ -125,9 +126,13 @@ def check_fits(image: Image, size_gb: int) -> None:
 
 
 def properties_of(metadata: Mapping[str, str], reserved: Iterable[str]) -> dict[str, str]:
-    """Return the properties of an image uploaded from a volume with this image metadata.
+    """Return the properties of an image that is uploaded from a volume.
 
-    Users write image metadata, so keys that are attributes in Glance are skipped.
+    Users can write any key to the image metadata of a volume. Keys that are attributes of an image
+    in Glance are left out.
+
+    :param metadata: image metadata of the volume
+    :param reserved: further prefixes of keys to leave out, in addition to `RESERVED`
     """
     reserved = (*RESERVED, *reserved)
     return {key: value for key, value in metadata.items()

@@ -1,6 +1,7 @@
-"""Import rules for a Cinder database: conversion of its attachments and the remark tables.
+"""Import rules for a Cinder database: conversion of attachments, and the remarks of the report.
 
-The tables list the reasons to refuse a row, the changes made to a row, and the data not imported.
+`REFUSED` contains the reasons to refuse a row. `CHANGED` contains the changes made to a row, and
+`LEFT` the data that is not imported.
 """
 import dataclasses
 import functools
@@ -24,6 +25,7 @@ _State = attachment_lifecycle.State
 class Remark(NamedTuple):
     """Explanation of why an item is refused, changed or not imported.
 
+    :ivar noun: kind of the item
     :ivar remedy: action for the operator; empty if none is needed
     """
 
@@ -33,7 +35,7 @@ class Remark(NamedTuple):
 
 
 NOT_WRITTEN = 'not_written'
-"""Code for a volume that the database rejected on writing."""
+"""Key of `REFUSED` for a volume that the database rejected on writing."""
 REFUSED: Mapping[str, Remark] = {
     'damaged': Remark(
         'row', 'the row has an invalid value. The report names the column and the reason',
@@ -97,9 +99,9 @@ REFUSED: Mapping[str, Remark] = {
         'QoS specs',
         'Rename one of them.'),
 }
-"""Reasons to refuse an item.
+"""Reasons to refuse an item, by code.
 
-Nothing is written while any item is refused, unless the operator excludes the refused items.
+If any item is refused, nothing is imported, unless the operator excludes the refused items.
 """
 
 CHANGED: Mapping[str, Remark] = {
@@ -123,7 +125,7 @@ CHANGED: Mapping[str, Remark] = {
         'attachment', 'the attachment keeps the credential that all hosts of the volume share. '
         'The target cannot enforce the mode until the volume is attached again'),
 }
-"""Changes made to imported items."""
+"""Changes made to imported items, by code."""
 
 LEFT: Mapping[str, Remark] = {
     'backups': Remark('backup', 'backups are not supported'),
@@ -131,9 +133,9 @@ LEFT: Mapping[str, Remark] = {
     'quotas': Remark('quota', 'the limited resource is not supported'),
     'lost': Remark('snapshot or attachment', 'the volume is deleted in Cinder'),
 }
-"""Data that is counted, but not imported."""
+"""Data that is counted, but not imported, by code."""
 
-# All but the last of these follow from the attachments, which are imported on their own.
+# The first five follow from the attachments, which are imported separately.
 _AVAILABLE = ('available', 'in-use', 'attaching', 'detaching', 'reserved', 'awaiting-transfer')
 OWN_STATUSES: Mapping[str, volume_lifecycle.OwnStatus] = {
     **dict.fromkeys(_AVAILABLE, _Own.AVAILABLE),
@@ -161,9 +163,9 @@ _LOCATION = re.compile(r'(?P<portals>\S+?),\S+ (?P<iqn>\S+) (?P<lun>[0-9]{1,9})'
 class Choices:
     """Options that an operator passes to the import.
 
-    :ivar initiators: initiator name by host, or by id of a server on the host, for connectors that
-        Cinder has not stored
-    :ivar pools: ``host@backend#pool`` by the host of a volume in Cinder
+    :ivar initiators: initiator names for connectors that Cinder has not stored. A key is a host,
+        or the id of a server on the host
+    :ivar pools: ``host@backend#pool`` by the ``host`` column of a volume in Cinder
     """
 
     initiators: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -175,6 +177,7 @@ class Found:
     """Attachment as stored by Cinder.
 
     :ivar mode: attach mode; None if not stored
+    :ivar info: connection information
     :ivar location: ``provider_location`` of the volume
     """
 
@@ -194,7 +197,7 @@ class Found:
 class Taken:
     """Attachment as imported.
 
-    :ivar changed: key of `CHANGED`; None if unchanged
+    :ivar changed: key of `CHANGED`; None if the import changes nothing
     """
 
     state: attachment_lifecycle.State
@@ -208,7 +211,7 @@ class Refused(Exception):
     """Error about a row that cannot be imported.
 
     :ivar code: key of `REFUSED`
-    :ivar text: details; empty if the code says everything
+    :ivar text: details in addition to `REFUSED`; empty if there are none
     """
 
     def __init__(self, code: str, text: str = '') -> None:
@@ -226,7 +229,7 @@ def pool_of(host: str | None, choices: Choices) -> str | None:
 def attachment(stored: Found, choices: Choices) -> Taken:
     """Return the imported form of an attachment.
 
-    :raises Refused: if the attachment is invalid, or a session of its host could not be preserved
+    :raises Refused: if the attachment is invalid, or if its host would lose its session
     """
     if stored.mode not in cinder_rows.ATTACH_MODES:
         raise Refused('damaged', 'attach_mode: not rw, ro or NULL')
@@ -242,9 +245,9 @@ def attachment(stored: Found, choices: Choices) -> Taken:
 
 def credential(provider_auth: str | None,
                infos: Iterable[Mapping[str, Any] | None]) -> connection.Credential | None:
-    """Return the CHAP credential shared by all hosts of a volume, or None if there is none.
+    """Return the CHAP credential that all hosts of a volume share, or None if there is none.
 
-    :param provider_auth: column of the volume in Cinder, preferred to ``infos``
+    :param provider_auth: value of the column in Cinder, which takes precedence over ``infos``
     :param infos: connection information of the attachments of the volume
     :raises Refused: if the credential is invalid
     """
@@ -354,12 +357,15 @@ _FACTS: Mapping[str, Callable[[Any], bool]] = {
     'target_luns': functools.partial(_is_list_of, _is_number),
     'discard': _is_flag, 'logical_block_size': _is_size, 'physical_block_size': _is_size,
     'qos_specs': _is_limits}
-"""Stored keys of connection information, with the checks of their values."""
+"""Imported keys of connection information, with functions that check their values."""
 _NEEDED = ('target_portal', 'target_iqn', 'target_lun')
 
 
 def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the connection information without the nested ``data`` of older Cinder releases."""
+    """Return connection information as one mapping.
+
+    Older Cinder releases store most keys in a nested mapping ``data``.
+    """
     found = dict(info or {})
     inner = found.pop('data', None)
     # A key beside `data` takes precedence over the nested one.
@@ -367,7 +373,10 @@ def _flat(info: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _located(location: str | None) -> dict[str, Any]:
-    """Parse a location of the form ``portal[;portal...],group name lun``."""
+    """Parse a ``provider_location`` of the form ``portal[;portal...],portal_group iqn lun``.
+
+    :returns: keys of connection information; empty if the location has another form
+    """
     found = _LOCATION.fullmatch(location or '')
     if found is None:
         return {}

@@ -1,4 +1,4 @@
-"""Managing of existing storage: names, sizes and the records of manage requests."""
+"""Records, names and sizes for manage requests, which take over existing storage of a backend."""
 import dataclasses
 import re
 from collections.abc import Iterable
@@ -15,7 +15,11 @@ _OF_SNAPSHOTS = re.compile(r'_?snapshot-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]
 
 
 class Managed(NamedTuple):
-    """Volume being managed. ``size_gb`` is None until the backend has measured the storage."""
+    """Volume being managed.
+
+    :ivar reference: name of the storage on the backend
+    :ivar size_gb: size of the storage in GiB; None until the backend has measured the storage
+    """
 
     volume: records.Volume
     reference: str
@@ -23,7 +27,7 @@ class Managed(NamedTuple):
 
 
 class ManagedSnapshot(NamedTuple):
-    """Snapshot being managed, with its volume."""
+    """Snapshot being managed, with its volume and the reference of the storage in the request."""
 
     snapshot: snapshots.Snapshot
     volume: records.Volume
@@ -32,11 +36,11 @@ class ManagedSnapshot(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
-    """Existing storage on a backend, as reported by its manager.
+    """Existing storage on a backend, as reported by the volume service of the backend.
 
-    :ivar origin: name of the storage that a snapshot was made of; None if the storage is no
-        snapshot, or if the store does not report the origin
-    :ivar in_use: True if the storage is open on the host of the manager
+    :ivar origin: name of the storage that a snapshot was created from; None if the storage is not
+        a snapshot, or if the store does not report the origin
+    :ivar in_use: True if a process on the host of the volume service has opened the storage
     """
 
     name: str
@@ -46,29 +50,32 @@ class Stored:
 
     @property
     def size_gb(self) -> int:
-        """Size in GiB of a volume made from the storage."""
+        """Size in GiB of a volume that takes over the storage."""
         return whole_gb(self.size_bytes)
 
 
 def whole_gb(size_bytes: int) -> int:
-    """Return a size in bytes as whole GiB, rounded up, at least 1."""
+    """Return a size in bytes as a number of whole GiB, rounded up. The result is at least 1."""
     return max(-(-size_bytes // units.GIB), 1)
 
 
 def volume_id(name: str) -> str | None:
-    """Return the volume id in the name of storage of a volume, or None for any other name."""
+    """Return the volume id in a name of storage, or None if the name is not that of a volume."""
     return _id(_OF_VOLUMES, name)
 
 
 def snapshot_id(name: str) -> str | None:
-    """Return the snapshot id in the name of storage of a snapshot, or None for any other name."""
+    """Return the snapshot id in a name of storage, or None if the name is not that of a snapshot.
+    """
     return _id(_OF_SNAPSHOTS, name)
 
 
 def ids(names: Iterable[str], noun: str) -> dict[str, str]:
-    """Return the volume or snapshot ids in names of storage, by name. Other names are left out.
+    """Return the volume ids or the snapshot ids in names of storage, by name.
 
-    :param noun: ``volume``; anything else means snapshots
+    Names that contain no such id are left out.
+
+    :param noun: ``volume`` for volume ids; any other value for snapshot ids
     """
     read = volume_id if noun == 'volume' else snapshot_id
     return {name: found for name in names if (found := read(name)) is not None}

@@ -1,12 +1,13 @@
 """User messages about failures: numbers and sentences of ``cinder.message.message_field``.
 
-Actions and details from 050 on belong to this service. Cinder has no number for these cases.
+The actions and details with numbers from 050 are defined by this service, because Cinder has no
+number for these cases.
 """
 from typing import NamedTuple
 
 
 class Text(NamedTuple):
-    """User message of one case: stable numbers and sentences.
+    """Action and detail of a user message, each as a stable number and a sentence.
 
     :ivar resource_type: ``VOLUME`` or ``VOLUME_SNAPSHOT``, as in ``message_field.Resource``
     """

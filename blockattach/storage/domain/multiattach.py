@@ -1,7 +1,7 @@
-"""Multiattach rules: whether a volume may be attached again, and the access mode.
+"""Multiattach rules: whether a volume may have another attachment, and in which access mode.
 
-The rules decide on rows read at one moment. The caller writes the new row only if these rows are
-still unchanged.
+The rules decide on rows that were read at one moment. The caller writes the new row only if these
+rows are still unchanged.
 
 The statuses and texts are those of `_attachment_reserve` in ``cinder.volume.api``. A multiattach
 volume can also be attached while another attachment is reserved or attaching, which Cinder refuses
@@ -18,7 +18,7 @@ from blockattach.storage.domain import volume_lifecycle
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Holder:
-    """Live attachment of a volume, reduced to the input of the rules."""
+    """Live attachment of a volume, with only the columns that the rules need."""
 
     instance_uuid: str | None
     mode: connection.AccessMode | None
@@ -29,7 +29,9 @@ class Holder:
 class Admission:
     """Slot and access mode of a new attachment.
 
-    ``slot`` is None on a multiattach volume, which has no limit on attachments.
+    :ivar slot: value of the column ``attachments.slot``; None on a multiattach volume, whose
+        attachments are not limited
+    :ivar mode: None if the connector may still set the access mode
     """
 
     slot: int | None
@@ -38,10 +40,10 @@ class Admission:
 
 HOLDER_SLOT = 0
 PAIR_SLOT = 1
-"""Slots of a volume without multiattach.
+"""Values of ``attachments.slot`` on a volume without multiattach.
 
-One slot is for the holder, the other for a second attachment of the same instance during a
-migration. The database allows each slot of a volume once.
+The first attachment gets one of the slots. The other slot is for a second attachment of the same
+instance during a migration. A unique index allows each slot of a volume only once.
 """
 SLOTS = (HOLDER_SLOT, PAIR_SLOT)
 
@@ -62,21 +64,20 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
     multiattach,  one or more         ``forbidden_by`` is given              forbidden
     bootable
     multiattach   any number          any                                    no slot
-    plain         none                any                                    slot of the holder
-    plain         one                 same instance (a move between hosts)   slot of the pair,
-                                                                             mode of the holder
-    plain         one                 other instance, or none named          refused
-    plain         two                 any                                    refused
+    other         none                any                                    `HOLDER_SLOT`
+    other         one                 same instance (a move between hosts)   the free slot, mode
+                                                                             of the first one
+    other         one                 other instance, or none named          refused
+    other         two                 any                                    refused
     ============  ==================  =====================================  ==================
 
-    :param holders: live attachments of a plain volume. Those of a multiattach volume are not
-        needed, because there may be thousands of them
+    :param holders: live attachments of the volume; ignored for a multiattach volume
     :param another_writes: True if another instance has write access; only used if the volume type
         allows a single writer
-    :param forbidden_by: policy rule that forbids the caller a further attachment of a bootable
-        volume; None if it is allowed
-    :raises InvalidVolume: refused; nothing was changed
-    :raises NotAuthorized: forbidden; nothing was changed
+    :param forbidden_by: policy rule that forbids the caller another attachment of a bootable
+        multiattach volume; None if the caller is allowed to
+    :raises InvalidVolume: if the result in the table is "refused"
+    :raises NotAuthorized: if the result in the table is "forbidden"
     """
     # Cinder compares the text in the same way, and its error ends with a blank.
     if 'error' in volume.own_status:
@@ -111,11 +112,11 @@ def mode_of(volume: records.VolumeFacts, another_writes: bool,
     read-only                              any         ro
     one writer, another instance writes    rw          refused
     one writer, another instance writes    ro or none  ro
-    one writer, none or the same instance  none        rw
-    anything else                          any         as requested
+    one writer, no other instance writes   none        rw
+    otherwise                              any         as requested
     =====================================  ==========  ============
 
-    :raises InvalidVolume: refused; nothing was changed
+    :raises InvalidVolume: if the result in the table is "refused"
     """
     if volume.readonly:
         return _RO

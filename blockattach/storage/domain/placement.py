@@ -1,6 +1,6 @@
-"""Placement filters: the check of whether a pool is suitable for a volume.
+"""Placement filters, which decide whether a pool is suitable for a volume.
 
-The scheduler and the API use the same functions, so that they agree on a given report. A filter is
+The scheduler and the API use the same functions, so that they come to the same result. A filter is
 a function ``(request, pool)`` that returns the reason for rejecting the pool, or None.
 """
 import dataclasses
@@ -18,8 +18,8 @@ Filter = Callable[[pools.VolumeRequest, pools.Pool], str | None]
 
 _POOLS_IN_SUMMARY = 20
 _UNSUITABLE = 'not suitable for the volume'
-# Reasons for users by filter. Users may not see the names and capacities in the reasons for
-# administrators. All filters that are not built in share the reason `_UNSUITABLE`.
+# Reasons for users by filter. The reasons for administrators contain names and capacities, which
+# users may not see. Filters that are not built in have the reason `_UNSUITABLE`.
 _WORDS = {
     'alive': 'out of service',
     'beside': 'not on another backend of the host of the volume',
@@ -33,10 +33,10 @@ _WORDS = {
 
 
 class Reason(str):
-    """Reason for rejecting a pool, in the words for administrators.
+    """Reason for rejecting a pool. The string value is the text for administrators.
 
-    :ivar words: reason in the words for users, without names or capacities. Defaults to the same
-        text.
+    :ivar words: text for users, without names or capacities. The default is the text for
+        administrators.
     """
 
     words: str
@@ -50,7 +50,12 @@ class Reason(str):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Result for one pool: the score, or the filter that rejected the pool and its reason."""
+    """Result for one pool.
+
+    :ivar refused_by: name of the filter that rejected the pool; None if the pool is suitable
+    :ivar reason: reason for rejecting the pool; None if the pool is suitable
+    :ivar score: sum of the weights of a suitable pool
+    """
 
     pool: pools.Pool
     refused_by: str | None = None
@@ -72,7 +77,7 @@ def judge(request: pools.VolumeRequest, pool: pools.Pool,
 
 def refusals(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
              filters: Mapping[str, Filter]) -> dict[str, str] | None:
-    """Return the reason for rejecting each pool by pool name, or None if any pool is suitable."""
+    """Return the reasons for rejecting all pools by pool name, or None if any pool is suitable."""
     reasons: dict[str, str] = {}
     for pool in candidates:
         reason = judge(request, pool, filters).reason
@@ -85,7 +90,8 @@ def refusals(request: pools.VolumeRequest, candidates: Iterable[pools.Pool],
 def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) -> str:
     """Return the reasons for rejecting the pools as one line for a message or a log.
 
-    :param most: maximum number of pools to name, the others are counted; None names all
+    :param most: maximum number of pools to name. The line ends with the number of the other pools.
+        None names all pools
     """
     if not reasons:
         return 'no pool has reported to the scheduler'
@@ -96,17 +102,18 @@ def summarise(reasons: Mapping[str, str], most: int | None = _POOLS_IN_SUMMARY) 
 
 
 def in_words(reasons: Mapping[str, str]) -> str:
-    """Return the reasons for rejecting the pools in the words for users, each reason once."""
+    """Return the reasons for rejecting the pools as one line for users. Each reason occurs once.
+    """
     said = dict.fromkeys(getattr(reason, 'words', _UNSUITABLE) for reason in reasons.values())
     return '; '.join(said) or 'no pool has reported to the scheduler'
 
 
 def left_gb(pool: pools.Pool) -> float:
-    """Return the GiB left to allocate in a pool, or ``inf`` without limit.
+    """Return the GiB left to allocate in a pool, or ``inf`` for a pool without limit.
 
-    The result is the sum that a claim checks. A thin pool also counts the capacity that its
-    backend has provisioned beyond the allocations of this service. A thick pool has already
-    subtracted this from its limit (`blockattach.storage.domain.pools.measure`).
+    On a thin pool, other users of the backend may have provisioned more than this service has
+    allocated. On a thick pool, `blockattach.storage.domain.pools.measure` has already subtracted
+    the space of other users from the limit.
     """
     if pool.thin:
         return pool.limit_gb - max(pool.allocated_gb, pool.provisioned_gb)
@@ -123,7 +130,7 @@ def alive(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool on another backend than the source of the volume."""
+    """Reject a pool that is not on the backend of the source of the volume."""
     # An empty host means that the source is deleted, see `pools.Facts`.
     host = request.facts.source_host
     if host is None or host == pool.host:
@@ -135,7 +142,7 @@ def source(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Reject a pool to which the data of a volume cannot be migrated.
 
-    The data is copied by a process that serves both backends, so these must be on the same host.
+    A single process copies the data, so both backends must be on the same host.
     """
     # The current pool is suitable too, since a retype may leave the volume there.
     if request.home is None or request.home == pool.name:
@@ -156,7 +163,7 @@ def tried(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def availability(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool in another availability zone than the requested one, if any."""
+    """Reject a pool that is not in the requested availability zone, if a zone is requested."""
     wanted = request.availability_zone
     if wanted is None or wanted == pool.availability_zone:
         return None
@@ -194,7 +201,10 @@ def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
 
 def _free_virtual_gb(pool: pools.Pool) -> float:
-    """Return the free virtual GiB of a thin pool: free minus reserved space, over-subscribed."""
+    """Return the free virtual GiB of a thin pool.
+
+    The result is the free space without the reserved space, times the over-subscription ratio.
+    """
     kept = pool.total_gb * pools.gib(pool.capabilities.get('reserved_percentage')) / 100
     usable = pool.total_gb - kept
     return (pool.free_gb - kept) * pool.limit_gb / usable if usable > 0 else 0.0
@@ -210,9 +220,9 @@ FILTERS: Mapping[str, Filter] = {
     'capabilities': capabilities,
     'capacity': capacity,
 }
-"""Built-in filters by name. `[scheduler] scheduler_default_filters` selects those to apply."""
+"""Built-in filters by name. ``[scheduler] scheduler_default_filters`` selects those to apply."""
 ALWAYS = ('source', 'beside')
-"""Filters applied first, regardless of the configuration.
+"""Names of filters that are applied first, regardless of the configuration.
 
-A pool that one of them rejects cannot get the data of the volume.
+If one of these filters rejects a pool, the data of the volume cannot get there.
 """

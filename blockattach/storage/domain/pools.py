@@ -1,7 +1,7 @@
-"""Pools, their reports and the requests of volumes for a pool.
+"""Pools, the reports of their capacities, and the requirements of a volume on a pool.
 
-Reported capacities are converted once, on receipt, to GiB as floats, with ``inf`` for "infinite"
-and "unknown". All other code can calculate with them.
+Reported capacities are converted to floats in GiB when a report is received, with ``inf`` for
+"infinite" and "unknown". All other code can calculate with the converted values.
 """
 import dataclasses
 import datetime
@@ -24,7 +24,12 @@ The value is Cinder's default of ``max_over_subscription_ratio``.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """Capacity of a pool in GiB, as parsed from its report."""
+    """Capacity of a pool in GiB, parsed from its report.
+
+    :ivar provisioned_gb: virtual size of all volumes on the pool, as reported by the backend
+    :ivar limit_gb: maximum to allocate in total (see `measure`); ``inf`` for no limit
+    :ivar thin: True if the pool supports thin provisioning
+    """
 
     total_gb: float
     free_gb: float
@@ -35,13 +40,13 @@ class Capacity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool(Capacity):
-    """Pool: a part of a backend that stores volumes. ``name`` is ``host@backend#pool``.
+    """Part of a backend that stores volumes. ``name`` is ``host@backend#pool``.
 
-    :ivar allocated_gb: GiB allocated in the database, claims included
+    :ivar allocated_gb: GiB allocated to volumes in the database, including claims
     :ivar capabilities: original report, for filters on extra specs and for the API
-    :ivar up: True if the report is recent, a service of the pool is up and enabled, and none of
-        its services is frozen, by database time
-    :ivar reported_at: time of the report in database time
+    :ivar up: True if the report is recent, at least one service of the pool is up and enabled, and
+        no service of the pool is frozen
+    :ivar reported_at: time of the report, by the clock of the database
     """
 
     name: str
@@ -52,8 +57,7 @@ class Pool(Capacity):
     up: bool = True
     reported_at: datetime.datetime | None = None
     service_uuid: str | None = None
-    """UUID of the service that serves the pool, or of one of several; None if none has registered.
-    """
+    """UUID of a service that serves the pool; None if no such service has registered."""
 
     @property
     def usable(self) -> bool:
@@ -71,17 +75,17 @@ class Facts:
     """Additional input of filters and weighers, read just before the choice of a pool.
 
     :ivar hints: scheduler hints of the client (``OS-SCH-HNT:scheduler_hints``)
-    :ivar volume: attributes of the volume by their names in expressions of backends
-    :ivar qos: specs of the QoS specs of the volume type
-    :ivar placed: pool by volume id, for the volumes named in hints that are live, have a pool and
-        belong to the same project
+    :ivar volume: attributes of the volume, by their names in filter and goodness expressions
+    :ivar qos: keys and values of the QoS specs of the volume type
+    :ivar placed: pool name by volume id, for volumes that a hint names. Only live volumes of the
+        same project that have a pool are included
     :ivar source_host: ``host@backend`` of the source of the volume; None if the volume has no
-        source; empty if the source is gone
-    :ivar volumes: number of volumes by pool
-    :ivar attempts: number of pools on which the volume has been placed so far
-    :ivar refusal_reported: True if the user already has a message that no pool is suitable
-    :ivar server_host: host of the server named in a hint
-    :ivar server_lost: reason why this host is unknown
+        source; empty if the source is deleted
+    :ivar volumes: number of volumes by pool name
+    :ivar attempts: number of pools on which the creation of the volume was attempted so far
+    :ivar refusal_reported: True if a user message already reports that no pool is suitable
+    :ivar server_host: host of the server that a hint names; None if unknown
+    :ivar server_lost: reason why ``server_host`` is unknown
     """
 
     hints: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -100,16 +104,17 @@ class Facts:
 class VolumeRequest:
     """Requirements of a volume on a pool.
 
-    ``facts`` is not sent to the scheduler, which reads the facts for each choice.
+    ``facts`` is not sent to the scheduler. The scheduler reads the facts for each choice of a
+    pool.
 
     :ivar size_gb: size that the volume will have, in GiB
     :ivar tried: names of the pools on which an earlier attempt failed
     :ivar verb: operation that needs a pool: ``create``, ``extend``, ``manage``, ``migrate``,
         ``retype``
-    :ivar held_gb: GiB that the volume already has, on ``home`` or on the only suitable pool
-    :ivar pool: name of the only suitable pool, or the ``host@backend`` of all suitable ones; None
-        for any
-    :ivar home: current pool of a volume that may move; this pool is preferred
+    :ivar held_gb: GiB that the volume has already, on ``home`` or on its only suitable pool
+    :ivar pool: name of the only suitable pool, or ``host@backend`` of the only suitable backend;
+        None if any pool may be suitable
+    :ivar home: current pool of a volume that may move; the scheduler prefers this pool
     """
 
     volume_id: str
@@ -126,14 +131,18 @@ class VolumeRequest:
     facts: Facts = Facts()
 
     def room_gb(self, pool_name: str) -> int:
-        """Return the GiB that a pool must have left for the volume."""
+        """Return the GiB that the pool with the given name must have left for the volume."""
         # On another pool than the current one, the volume needs space for its whole size.
         return self.size_gb - (self.held_gb if self.home in (None, pool_name) else 0)
 
 
 def request_for(kind: records.VolumeType, size_gb: int, availability_zone: str,
                 source_host: str | None = None) -> VolumeRequest:
-    """Return the requirements of a volume of a type that does not exist yet."""
+    """Return the requirements on a pool for a volume that is not stored yet.
+
+    :param kind: type of the volume
+    :param source_host: ``host@backend`` of the source of the volume; None if there is no source
+    """
     return VolumeRequest(
         volume_id='', generation=0, size_gb=size_gb,
         multiattach=volume_type.is_multiattach(kind.extra_specs),
@@ -143,10 +152,11 @@ def request_for(kind: records.VolumeType, size_gb: int, availability_zone: str,
 
 def request_of(volume: records.Volume, extra_specs: Mapping[str, str], verb: str = 'create',
                progress: Mapping[str, Any] = types.MappingProxyType({})) -> VolumeRequest:
-    """Return the requirements of a stored volume on a pool.
+    """Return the requirements on a pool for a stored volume.
 
+    :param extra_specs: extra specs of the type of the volume after the operation
     :param verb: operation that needs the pool
-    :param progress: progress of the work record of this operation
+    :param progress: stored progress of this operation (`records.Work`)
     """
     request = VolumeRequest(
         volume_id=volume.id, generation=volume.generation, size_gb=volume.size_gb,
@@ -175,9 +185,10 @@ def says_up(capabilities: Mapping[str, Any]) -> bool:
 
 
 def stats(pool: Pool) -> dict[str, Any]:
-    """Return the values of a pool for expressions (``stats.``) and queries (``$``).
+    """Return the values of a pool for expressions (``stats.``) and for the hint ``query`` (``$``).
 
-    The values are the report of the pool, with capacities as numbers, and the names of the pool.
+    The values are the report of the pool, with all capacities as numbers, and the name of the
+    pool as ``host`` and ``backend_id``.
     """
     return {
         **pool.capabilities, 'capabilities': pool.capabilities,
@@ -193,7 +204,8 @@ def gib(value: Any, default: float = 0.0) -> float:
 
     Cinder's CapacityFilter accepts pools that report "infinite" or "unknown" for any volume.
 
-    :returns: ``inf`` for these texts; ``default`` if the value is not a number, or is negative
+    :returns: ``inf`` for "infinite" and "unknown"; ``default`` if the value is negative or is not
+        a number
     """
     if isinstance(value, str) and value.strip().lower() in UNLIMITED_WORDS:
         return math.inf
@@ -207,11 +219,11 @@ def gib(value: Any, default: float = 0.0) -> float:
 def measure(capabilities: Mapping[str, Any]) -> Capacity:
     """Return the capacity of a pool, parsed from its report.
 
-    ``limit_gb`` is the maximum to allocate in total. For a thick pool this is its size without
-    reserved space and space used by others. For a thin pool this is its size without reserved
-    space, times the over-subscription ratio. The limit is ``inf`` if the total or the free
-    capacity is. Cinder's `calculate_capacity_factors` (``cinder.scheduler.sched_utils``) uses the
-    same terms.
+    ``limit_gb`` of a thick pool is its total size, without the reserved space and without the
+    space that other users of the storage have taken. ``limit_gb`` of a thin pool is its total size
+    without the reserved space, times the over-subscription ratio. If the total or the free
+    capacity is ``inf``, the limit is ``inf`` too. Cinder's `calculate_capacity_factors`
+    (``cinder.scheduler.sched_utils``) uses the same terms.
     """
     total = gib(capabilities.get('total_capacity_gb'))
     free = gib(capabilities.get('free_capacity_gb'))

@@ -1,7 +1,7 @@
-"""QoS specs: named limits of volume types, and the consumers that enforce them.
+"""QoS specs: limits that apply to the volumes of a type, and the consumers that enforce them.
 
-The consumers are those of ``cinder.volume.qos_specs``. The limits per GiB are calculated as in
-``cinder.volume.manager`` (`_parse_connection_options`).
+The consumers are those of ``cinder.volume.qos_specs``. A limit per GiB is multiplied by the size
+of the volume as in ``cinder.volume.manager`` (`_parse_connection_options`).
 """
 from collections.abc import Mapping
 
@@ -23,9 +23,9 @@ _DIGITS = 18
 def check(specs: Mapping[str, str | None]) -> None:
     """Check QoS specs before they are stored.
 
-    Cinder stores any text, and a limit that is not a number fails when the volume is attached.
+    Cinder stores any text. A limit that is not a number then fails when the volume is attached.
 
-    :raises InvalidInput: if a limit per GiB, its minimum or its maximum is not a non-negative
+    :raises InvalidInput: if a limit per GiB, its minimum or its maximum is negative or is not an
         integer
     """
     for limit in _TUNED:
@@ -39,12 +39,14 @@ def check(specs: Mapping[str, str | None]) -> None:
 
 def for_consumer(consumer: str, specs: Mapping[str, str | None],
                  size_gb: int) -> dict[str, str | int | None] | None:
-    """Return the limits that the hypervisor enforces for a volume, or None if there are none.
+    """Return the limits that the hypervisor enforces for a volume.
 
     ``<limit>_per_gb`` is multiplied by the size. The product is raised to ``<limit>_per_gb_min``
-    and lowered to ``<limit>_max``. The maximum takes precedence.
+    and then lowered to ``<limit>_max``.
 
+    :param consumer: consumer of the QoS specs, one of `CONSUMERS`
     :param size_gb: size of the volume in GiB
+    :returns: None if the hypervisor is not the consumer
     """
     if consumer not in (FRONT_END, BOTH):
         return None

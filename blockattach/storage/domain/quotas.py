@@ -1,9 +1,8 @@
 """Quotas: limited resources, the usage that a request adds, and the checks against limits.
 
-A limit is stored under a key: the name of a resource, or this name and the id of a volume type. A
-renamed volume type thus keeps its limits, which are shown under its new name.
-
-Names of resources and of limits of a type (``volumes_<type>``) are those of Cinder's quota API.
+A limit is stored under a key, which is the name of a resource or ``<resource>_<type id>``. In the
+API, the name of a limit is the name of the resource or ``<resource>_<type name>``, as in Cinder's
+quota API. A volume type therefore keeps its limits when it is renamed.
 """
 import collections
 import dataclasses
@@ -26,9 +25,9 @@ class Resource(NamedTuple):
     :ivar option: option of ``[quota]`` with the default limit
     :ivar exceeded: error raised when a request exceeds the limit; None if the limit is never
         checked
-    :ivar per_type: True if each volume type may have a limit of its own in addition
-    :ivar grain: amount that a typical request adds. A request that adds more is always checked
-        against the counted usage
+    :ivar per_type: True if each volume type may have an additional limit
+    :ivar grain: amount that a typical request adds. For a request that adds more, the usage is
+        always counted
     """
 
     name: str
@@ -55,12 +54,12 @@ OF_TYPES = tuple(row.name for row in RESOURCES.values() if row.per_type)
 
 
 def key_of(resource: str, type_id: str) -> str:
-    """Return the key of the limit of a volume type."""
+    """Return the key of the limit of a resource for a volume type."""
     return f'{resource}_{type_id}'
 
 
 def split(key: str) -> tuple[str, str | None]:
-    """Return the resource of a key, and its volume type id or None for all types."""
+    """Return the resource and the volume type id in a key. The id is None for all types."""
     if key in RESOURCES:
         return key, None
     # The names of resources with limits per type contain no underscore.
@@ -69,9 +68,11 @@ def split(key: str) -> tuple[str, str | None]:
 
 
 def names(type_names: Mapping[str, str]) -> dict[str, str]:
-    """Return all keys by the names that they are shown under, in the order of `RESOURCES`.
+    """Return the keys of all limits by the names of the limits in the API.
 
-    :param type_names: name of each volume type by id
+    The limits of all types are first, in the order of `RESOURCES`.
+
+    :param type_names: names of all volume types by id
     """
     return {**{name: name for name in RESOURCES},
             **{f'{resource}_{name}': key_of(resource, type_id)
@@ -80,9 +81,11 @@ def names(type_names: Mapping[str, str]) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """Usage that a request adds to a project, by key.
+    """Usage that a request adds to a project.
 
-    :ivar size_gb: GiB of the volume that the request creates or extends; None if there is none
+    :ivar added: added amount by key of a limit
+    :ivar size_gb: size in GiB of the volume that the request creates, extends or accepts; None for
+        other requests
     """
 
     added: Mapping[str, int]
@@ -90,7 +93,7 @@ class Asked:
 
 
 class Used(NamedTuple):
-    """Usage of a project, and the reservations of requests in progress."""
+    """Usage of one limited resource by a project, and the amount that pending requests reserve."""
 
     in_use: int = 0
     reserved: int = 0
@@ -98,7 +101,7 @@ class Used(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaSet:
-    """Limits and usage of a project, by the names that they are shown under."""
+    """Limits and usage of a project, by the names of the limits in the API."""
 
     project_id: str
     limits: Mapping[str, int]
@@ -109,12 +112,12 @@ class QuotaSet:
 
 def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = (),
            count_gigabytes: bool = True) -> Asked:
-    """Return the usage that a volume adds to a project that receives it.
+    """Return the usage that a new or transferred volume adds to its project.
 
     :param size_gb: size of the volume in GiB
-    :param snapshots: type id and GiB of each snapshot; a snapshot keeps its type if its volume is
-        retyped
-    :param count_gigabytes: True if the GiB of snapshots count
+    :param snapshots: type id and size in GiB of each transferred snapshot. The type of a snapshot
+        may differ from that of its volume, because a retype of the volume does not change it
+    :param count_gigabytes: True if the size of a snapshot counts as ``gigabytes``
     """
     added = collections.Counter(_by_type(type_id, {VOLUMES: 1, GIGABYTES: size_gb}))
     for of_type, gigabytes in snapshots:
@@ -125,22 +128,22 @@ def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = ()
 def snapshot(type_id: str, size_gb: int, count_gigabytes: bool = True) -> Asked:
     """Return the usage that a new snapshot adds.
 
-    :param count_gigabytes: True if the GiB of snapshots count
+    :param count_gigabytes: True if the size of a snapshot counts as ``gigabytes``
     """
     return Asked(_by_type(type_id, {SNAPSHOTS: 1, GIGABYTES: size_gb if count_gigabytes else 0}))
 
 
 def growth(type_id: str, size_gb: int, added_gb: int) -> Asked:
-    """Return the usage that extending a volume adds.
+    """Return the usage that the extension of a volume adds.
 
     :param size_gb: new size in GiB
-    :param added_gb: difference to the old size in GiB
+    :param added_gb: difference between the new and the old size in GiB
     """
     return Asked(_by_type(type_id, {GIGABYTES: added_gb}), size_gb)
 
 
 def retype(type_id: str, size_gb: int) -> Asked:
-    """Return the usage that a retype adds. Only limits of the new type are affected.
+    """Return the usage that a retype adds. Only the limits of the new type are affected.
 
     :param type_id: id of the new type
     :param size_gb: size of the volume in GiB
@@ -161,17 +164,17 @@ def _by_type(type_id: str, added: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_size(usage: Asked, limit: int) -> None:
-    """Check that a volume is not larger than the limit of the size of each volume.
+    """Check the size of a volume against the limit ``per_volume_gigabytes``.
 
-    :param limit: in GiB
-    :raises VolumeSizeExceedsLimit: if the volume is larger
+    :param limit: maximum size in GiB, or `UNLIMITED`
+    :raises VolumeSizeExceedsLimit: if the volume is larger than the limit
     """
     if usage.size_gb is not None and limit != UNLIMITED and usage.size_gb > limit:
         raise errors.VolumeSizeExceedsLimit(size=usage.size_gb, limit=limit)
 
 
 def limited(usage: Asked, limits: Mapping[str, int]) -> dict[str, int]:
-    """Return the limits that apply to a request, by key. Unlimited resources are left out."""
+    """Return those of ``limits`` that apply to a request, by key. Unlimited keys are left out."""
     return {key: limits[key] for key in usage.added
             if limits.get(key, UNLIMITED) != UNLIMITED}
 
@@ -182,9 +185,9 @@ def check(usage: Asked, limits: Mapping[str, int], used: Mapping[str, Used],
 
     :param limits: limits that apply to the request (see `limited`)
     :param used: usage before the request, by key
-    :param shown: function that returns the name of a volume type, called only if a limit is
-        exceeded
-    :raises QuotaExceeded: if the request exceeds a limit. The subclass depends on the resource
+    :param shown: function that returns the name of a volume type for its id. It is called only if
+        a limit is exceeded
+    :raises QuotaExceeded: if the request exceeds a limit. The subclass is `Resource.exceeded`
     """
     for key in sorted(limits):
         have = sum(used.get(key, Used()))

@@ -14,9 +14,10 @@ from blockattach.storage.domain import connection as connections
 class TypeEncryption:
     """Encryption of the volumes of a type.
 
-    :ivar provider: encryption format: ``luks``, ``plain``, ...
-    :ivar control_location: place of the encryption: ``front-end`` (the consumer) or ``back-end``
-    :ivar key_size: in bits
+    :ivar provider: encryption format, such as ``luks`` or ``plain``
+    :ivar control_location: ``front-end`` if the consumer encrypts, ``back-end`` if the storage
+        encrypts
+    :ivar key_size: size of the key in bits
     """
 
     id: str
@@ -31,7 +32,7 @@ class TypeEncryption:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QosSpecs:
-    """QoS specs: named limits of volume types.
+    """QoS specs: limits that apply to the volumes of the associated types.
 
     :ivar consumer: component that enforces the limits, see `blockattach.storage.domain.qos`
     """
@@ -46,7 +47,7 @@ class QosSpecs:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limited:
-    """Volume type associated with QoS specs."""
+    """Id and name of a volume type that is associated with QoS specs."""
 
     id: str
     name: str
@@ -81,9 +82,9 @@ class DefaultType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachedServer:
-    """Entry of a volume's ``attachments`` in the API, which lists only completed attachments.
+    """Item of ``attachments`` in the API representation of a volume.
 
-    The Block Storage API of Cinder lists only these too.
+    As in Cinder, the API lists only completed attachments there.
     """
 
     attachment_id: str
@@ -94,11 +95,14 @@ class AttachedServer:
 
 
 class Judged(Protocol):
-    """Volume or snapshot as a request was authorized for it."""
+    """Volume or snapshot that a request was authorized for.
+
+    The request fails if the volume or snapshot has another project when the request writes.
+    """
 
     @property
     def id(self) -> str:
-        """Identifier of the row."""
+        """Id of the volume or snapshot."""
 
     @property
     def project_id(self) -> str:
@@ -112,7 +116,7 @@ class Volume:
     :ivar own_status: status without regard to attachments (`volume_lifecycle.OwnStatus`)
     :ivar status: status in the API, derived from ``own_status`` and ``lowest_rank``
     :ivar lowest_rank: see `attachment_lifecycle.RANKS`; None without live attachments
-    :ivar single_writer: True if only one server at a time may have attachments with mode rw
+    :ivar single_writer: True if only one server at a time may have attachments in mode rw
     :ivar pool: ``host@backend#pool``; None until the volume is scheduled
     :ivar generation: incremented by every change of ``own_status``
     """
@@ -145,13 +149,14 @@ class Volume:
     updated_at: datetime.datetime | None
     migration_status: str | None = None
     snapshot_id: str | None = None
-    """Id of the source snapshot. The snapshot may be deleted by now, as may ``source_volid``."""
+    """Id of the snapshot from which the volume was created. The snapshot may be deleted."""
     source_volid: str | None = None
+    """Id of the volume from which the volume was created. That volume may be deleted."""
     attached: tuple[AttachedServer, ...] = ()
     image_metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Metadata of the image that the volume was created from."""
+    """Metadata of the image from which the volume was created."""
     limits: dict[str, str | int | None] | None = None
-    """QoS limits for the consumer at the size of the volume; not read with lists."""
+    """QoS limits that the consumer enforces; None if there are none, or in lists of volumes."""
 
     @property
     def host(self) -> str | None:
@@ -161,7 +166,7 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exported:
-    """Data of a volume that are needed to export the volume, in the names of `Volume`."""
+    """Subset of the attributes of `Volume` that the export of a volume requires."""
 
     id: str
     size_gb: int
@@ -170,17 +175,17 @@ class Exported:
 
 
 def host_of(pool: str | None) -> str | None:
-    """Return the ``host@backend`` of a ``host@backend#pool``, or None for None."""
+    """Return the ``host@backend`` of a pool name ``host@backend#pool``, or None for None."""
     return None if pool is None else pool.partition('#')[0]
 
 
 class Claim(NamedTuple):
     """Claim of a process instance on an operation of a resource.
 
-    The claim is valid while the work item has this owner and generation. An attachment has no work
-    item, and its own row counts instead.
+    The claim is valid while the row of the table ``work`` has this owner and generation. The
+    operations of an attachment have no such row, so the attachment row must have both.
 
-    :ivar owner: the process instance; None matches any
+    :ivar owner: process instance; None matches any owner
     """
 
     noun: str
@@ -191,21 +196,21 @@ class Claim(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the operation: ``noun.verb``."""
+        """Name of the operation in the form ``noun.verb``."""
         return f'{self.noun}.{self.verb}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """Asynchronous operation that has not ended.
+    """Asynchronous operation that has not ended: a row of the table ``work``.
 
-    :ivar host: ``host@backend`` that executes the operation; None for any scheduler
-    :ivar owner: process instance that executes the operation; None if none has claimed the
+    :ivar host: ``host@backend`` that executes the operation; None if any scheduler may execute it
+    :ivar owner: process instance that executes the operation; None if no process has claimed the
         operation
     :ivar overdue: seconds since the deadline in database time, negative before the deadline
     :ivar attempts: number of times that the operation was claimed
     :ivar progress: state that the operation keeps between attempts
-    :ivar error: error of the last failed attempt; None if none has failed
+    :ivar error: error of the last failed attempt; None if no attempt has failed
     """
 
     id: str
@@ -226,12 +231,12 @@ class Work:
 
     @property
     def claim(self) -> Claim:
-        """Claim of the owner, by which the owner continues the operation."""
+        """Claim of the current owner on the operation."""
         return Claim(self.noun, self.resource_id, self.verb, self.generation, self.owner)
 
     @property
     def state(self) -> str:
-        """State: ``waiting`` (not claimed), ``running``, or ``overdue`` (past the deadline)."""
+        """State in the API: ``waiting`` (not claimed), ``running``, or ``overdue``."""
         if self.overdue > 0:
             return 'overdue'
         return 'waiting' if self.owner is None else 'running'
@@ -247,11 +252,11 @@ class SealedCredential:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFacts:
-    """Facts of a volume that determine its attachments, read at one moment.
+    """Columns of a volume on which the rules for its attachments depend, read at one moment.
 
-    :ivar attachment_moves: change counter; while equal, the other attachment rows are unchanged
-    :ivar others_lowest: lowest rank of the attachments of the volume, without the one that was
-        read together with the volume; None if there are no others
+    :ivar attachment_moves: counter that every change of an attachment of the volume increments
+    :ivar others_lowest: lowest rank of the other attachments, if the volume was read together with
+        an attachment; None if there are no other attachments
     """
 
     id: str
@@ -281,7 +286,7 @@ class VolumeFacts:
 class AttachmentEvent:
     """Transition of an attachment, as recorded in the history.
 
-    :ivar user_id: user who caused the transition; None for the service itself
+    :ivar user_id: user who caused the transition; None if the service caused the transition
     """
 
     attachment_id: str
@@ -300,19 +305,20 @@ class AttachmentEvent:
     reason: str | None
     created_at: datetime.datetime
     position: int | None = None
-    """Position in the total order of events; None if not assigned yet."""
+    """Position in the total order of events; None if the position is not assigned yet."""
     id: int | None = None
-    """Id of the row. Ids grow in the order of insertion."""
+    """Id of the row. Ids increase in the order of insertion."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attachment:
     """Attachment row.
 
-    :ivar previous_state: state to which a refusal of the backend returns; None if there is none
-    :ivar legacy_reservation: True if created by os-reserve and not adopted by os-attach yet
+    :ivar previous_state: state that a refusal of the backend restores; None if there is none
+    :ivar legacy_reservation: True if the attachment was created by os-reserve and has not been
+        adopted by os-attach yet
     :ivar mode: access mode; None if not decided yet
-    :ivar previous_connector: connector before the connect in progress, to which a refusal returns
+    :ivar previous_connector: connector before the connect in progress, which a refusal restores
     :ivar owner: process instance that works on the attachment; None if none does
     :ivar last_error: reason of the last refusal by the backend
     """
@@ -332,7 +338,7 @@ class Attachment:
     host: str | None
     mountpoint: str | None
     connection: dict[str, Any] | None
-    """Portals, names and numbers of the target, without a credential."""
+    """Portals, target name, LUN and limits for the host, without a credential."""
     generation: int
     owner: str | None
     last_error: str | None
@@ -351,8 +357,8 @@ class Attachment:
 
         :param credential: CHAP credential to include; None if the connection has none, or if the
             caller may not see it
-        :returns: an empty mapping before the host is connected; None for an attachment by
-            os-attach. Cinder distinguishes the two in the same way.
+        :returns: as in Cinder, an empty mapping before the host is connected, and None for an
+            attachment that os-attach created without a connector
         """
         if self.connection is None:
             # Only os-attach sets a mountpoint without an initiator.
@@ -384,9 +390,9 @@ class Attachment:
 
 
 class PairAttachment(NamedTuple):
-    """Attachment that shares its connection with another attachment.
+    """Attachment of a (volume, initiator) pair.
 
-    The API does not show a legacy reservation.
+    :ivar legacy_reservation: True if the API does not show the attachment
     """
 
     id: str
@@ -397,8 +403,8 @@ class PairAttachment(NamedTuple):
 class Pair(NamedTuple):
     """(volume, initiator) pair of an attachment.
 
-    :ivar others: other attachments of the pair
-    :ivar adopted: True if the connection was taken over from another service
+    :ivar others: other live attachments of the pair, which share the connection
+    :ivar adopted: True if the connection was imported from another service
     """
 
     others: list[PairAttachment]
@@ -407,7 +413,11 @@ class Pair(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Repairs by a volume service since its start, counted by the kinds of `metrics.DRIFTS`."""
+    """Repairs by a volume service since its start.
+
+    :ivar repaired: number of repairs by kind of drift (`metrics.DRIFTS`)
+    :ivar last: kind of the last repair; None if there was none
+    """
 
     repaired: dict[str, int]
     last: str | None = None
@@ -416,7 +426,11 @@ class Reconciled:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """Service: a process that sends heartbeats. ``up`` is determined in database time."""
+    """Registered service, as listed by ``os-services``.
+
+    :ivar updated_at: time of the last heartbeat
+    :ivar up: True if the last heartbeat is recent, by the clock of the database
+    """
 
     id: int
     uuid: str
@@ -428,14 +442,14 @@ class Service:
     updated_at: datetime.datetime
     up: bool
     cluster: str | None = None
-    """``cluster@backend`` of the services that share the backend; None if not clustered."""
+    """``cluster@backend`` of the cluster; None if the service belongs to no cluster."""
     frozen: bool = False
     reconciled: Reconciled | None = None
     """Repairs of the service; None if the service has no backend, or has not reported yet."""
 
     @property
     def backend(self) -> str:
-        """Prefix of the pool names of the service: its cluster, else its host."""
+        """Prefix of the pool names of the service: its cluster, or its host without a cluster."""
         return self.cluster or self.host
 
 

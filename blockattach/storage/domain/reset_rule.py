@@ -1,8 +1,9 @@
 """Reset rule: the decision table of os-reset_status.
 
-A reset must not hide an attachment, make a volume without data attachable, or let a volume be
-deleted while it is in use. Operations on a volume end by themselves (owner, deadline) and need no
-reset. Cinder writes nearly any status, so that a volume with attachments can become available.
+A reset must not hide an attachment, make a volume without data attachable, or allow the deletion
+of a volume that is in use. A reset is not needed to end an operation: after the deadline, another
+process resumes the operation. Cinder writes nearly any status, so that a volume with attachments
+can become available.
 """
 import dataclasses
 import enum
@@ -21,15 +22,15 @@ OWN_STATUSES = {
     'error_managing': _Own.ERROR_MANAGING, 'error_restoring': _Own.ERROR_RESTORING,
     'error_backing-up': _Own.ERROR_BACKING_UP,
 }
-"""Statuses that an administrator may set, and the volume's own status for each."""
+"""Own status of the volume by the status that an administrator may set."""
 
 DERIVED_STATUSES: Mapping[str, volume_lifecycle.OwnStatus | None] = {
     'in-use': None, 'attaching': _Own.ATTACHING, 'detaching': _Own.DETACHING,
     'reserved': _Own.RESERVED}
-"""Statuses derived from attachments, and the volume's own status for each.
+"""Own status of a volume without attachments by the derived status that an administrator sets.
 
-An administrator may set them only if they are true already or the volume has no attachment. The
-own status applies in the latter case.
+An administrator may set a derived status of a volume with attachments only if the volume has this
+status already. None means that the status cannot be set without attachments.
 """
 
 MIGRATION_STATUSES = frozenset(
@@ -65,7 +66,7 @@ class Outcome(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Requested:
-    """Statuses in a reset request; None for a status that is not to be changed."""
+    """Statuses in a reset request. A status is None if the request does not change it."""
 
     status: str | None
     attach_status: str | None
@@ -76,9 +77,9 @@ class Requested:
 class Facts:
     """Input of the rule, read at one moment.
 
-    :ivar at_work: True if the volume is being created or deleted, with a deadline
+    :ivar at_work: True if the volume has a creation or deletion in progress with a deadline
     :ivar made: True if a backend has ever created the volume completely
-    :ivar shown: status as shown by the API now
+    :ivar shown: status of the volume in the API before the reset
     """
 
     requested: Requested
@@ -90,14 +91,15 @@ class Facts:
 
     @property
     def from_attachments(self) -> str:
-        """Status implied by the attachments, ignoring the own status and announced detaches."""
+        """Status that the attachments imply, regardless of own status and announced detaches."""
         return volume_lifecycle.derive_status(_Own.AVAILABLE, self.lowest_rank).status
 
     @property
     def own_status_then(self) -> volume_lifecycle.OwnStatus:
         """Own status of the volume after the reset.
 
-        A status derived from attachments gives available if the volume has attachments.
+        If the volume has attachments and a derived status is requested, the own status becomes
+        available.
         """
         assert self.requested.status is not None
         found = OWN_STATUSES.get(self.requested.status)
@@ -107,10 +109,10 @@ class Facts:
 
     @property
     def is_true(self) -> bool:
-        """True if the requested derived status contradicts no attachment.
+        """True if the requested derived status is consistent with the attachments.
 
-        With attachments, the status must be the one that they imply or the one shown now. Without
-        attachments, every derived status except in-use is true.
+        If the volume has attachments, the requested status must be the status that they imply, or
+        the current status. Without attachments, every derived status except in-use is consistent.
         """
         if self.lowest_rank is None:
             return DERIVED_STATUSES[str(self.requested.status)] is not None
@@ -118,7 +120,7 @@ class Facts:
 
     @property
     def is_known(self) -> bool:
-        """True if the status can be set at all, or if no status is requested."""
+        """True if no status is requested, or if the requested status can ever be set."""
         return (self.requested.status is None or self.requested.status in OWN_STATUSES
                 or self.requested.status in DERIVED_STATUSES)
 

@@ -1,6 +1,6 @@
-"""Snapshots: records, lifecycle and the checks of requests.
+"""Snapshots: record, lifecycle, and checks of requests.
 
-Statuses and texts of the checks are those of ``cinder.volume.api`` and
+The statuses and texts of the checks are those of ``cinder.volume.api`` and
 ``cinder.api.contrib.snapshot_actions``.
 """
 import dataclasses
@@ -23,7 +23,7 @@ class Status(enum.StrEnum):
     AVAILABLE = 'available'
     """Snapshot present on its backend, without an operation in progress."""
     ERROR = 'error'
-    """Snapshot that could not be created; a user message gives the reason."""
+    """Snapshot that could not be created. A user message gives the reason."""
     DELETING = 'deleting'
     """Snapshot being deleted; the call to the backend is pending or in progress."""
     ERROR_DELETING = 'error_deleting'
@@ -45,15 +45,18 @@ class Event(enum.StrEnum):
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
     UNMANAGE = 'unmanage'
-    """Unmanage: the data of the snapshot stays on the backend."""
+    """Removal of the snapshot from the service. Its data remains on the backend."""
     STATE = 'state'
-    """Status reported by a consumer, as `STATED` allows."""
+    """Report of the status by a consumer (os-update_snapshot_status), as `STATED` allows."""
     RESET = 'reset'
     """Reset of the status by an administrator."""
 
 
 class Move(NamedTuple):
-    """Allowed transition. ``target`` None means that the caller chooses the target."""
+    """Allowed transition of a snapshot.
+
+    :ivar target: status after the event; None if the caller of `next_status` chooses the status
+    """
 
     source: Status
     event: Event
@@ -93,7 +96,7 @@ UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Ev
 # The statuses of os-update_snapshot_status, by which Nova reports snapshots that it makes itself.
 STATED = {Status.CREATING: (Status.CREATING, Status.AVAILABLE, Status.ERROR),
           Status.DELETING: (Status.DELETING, Status.ERROR_DELETING)}
-"""Statuses that a consumer which creates or deletes a snapshot may report, by current status."""
+"""Statuses that a consumer may report while it creates or deletes a snapshot, by status so far."""
 
 RESETTABLE = frozenset(_LIVE)
 """Statuses that an administrator may set."""
@@ -105,9 +108,9 @@ class Snapshot:
 
     ``size_gb``, type, zone and pool are those of the volume when the snapshot was created.
 
-    :ivar progress: in percent; 0 if no progress was ever reported
+    :ivar progress: progress of the creation in percent; 0 if no progress was ever reported
     :ivar status_reset: True if a request has set the status (os-reset_status or
-        os-update_snapshot_status), so that no work item exists for it
+        os-update_snapshot_status), so that no operation is in progress in spite of the status
     """
 
     id: str
@@ -135,9 +138,9 @@ class Snapshot:
 
 
 def next_status(status: str, event: Event, chosen: Status | None = None) -> Status:
-    """Return the status that an event leads to.
+    """Return the status of a snapshot after an event.
 
-    :param chosen: target to use if the table has none
+    :param chosen: status to return if the transition has no target
     :raises InvalidSnapshot: if the event is not allowed in the status of the snapshot
     """
     move = Status(status), event
@@ -149,21 +152,22 @@ def next_status(status: str, event: Event, chosen: Status | None = None) -> Stat
 
 
 def settled(status: str) -> Status:
-    """Return the status of a snapshot whose operation was abandoned.
+    """Return the status of a snapshot after its operation was abandoned.
 
-    An interrupted creation or deletion ends in error or error_deleting. Any other status is kept.
+    An abandoned creation gives error, and an abandoned deletion error_deleting. Any other status
+    remains.
     """
     interrupted = {Status.CREATING: Status.ERROR, Status.DELETING: Status.ERROR_DELETING}
     return interrupted.get(Status(status), Status(status))
 
 
 def check_stated(now: str, stated: str) -> Status:
-    """Validate the status of a snapshot that a consumer reports.
+    """Validate the status that a consumer reports for a snapshot.
 
     :param now: current status of the snapshot
     :param stated: reported status
     :returns: the reported status
-    :raises InvalidInput: if a consumer may not report the status
+    :raises InvalidInput: if `STATED` does not allow the reported status
     """
     if now not in STATED:
         raise errors.InvalidInput(
@@ -180,9 +184,9 @@ def check_source(volume_id: str, own_status: str, shown: str, pool: str | None,
     """Check that a snapshot of a volume may be created.
 
     :param own_status: status of the volume without regard to its attachments
-    :param shown: status of the volume as shown to clients
+    :param shown: status of the volume in the API
     :param pool: pool of the volume; None if the volume is not scheduled yet
-    :param in_use: True if a snapshot of a volume that is in use is allowed
+    :param in_use: True to allow a snapshot of a volume in status in-use
     :raises InvalidVolume: if the volume has no pool, or its status does not allow a snapshot
     """
     allowed = ('available', 'in-use') if in_use else ('available',)

@@ -1,4 +1,4 @@
-"""Sources of new volumes: the checks of a volume or snapshot to create a volume from.
+"""Sources of new volumes: checks of the volume or snapshot from which a volume is created.
 
 The checks run when the volume is requested, and again when its row is written, because the source
 may be deleted in between. Cinder checks only once.
@@ -18,7 +18,7 @@ _BACKEND = 'volume_backend_name'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a new volume: a volume, or a snapshot of one.
+    """Source of a new volume: a volume, or a snapshot of a volume.
 
     :ivar volume_id: id of the source volume, or of the volume of the snapshot
     :ivar snapshot_id: None if the source is a volume
@@ -36,7 +36,7 @@ class Source:
 
     @property
     def id(self) -> str:
-        """Id of the snapshot if the source is one, else id of the volume."""
+        """Id of the source snapshot, or of the source volume."""
         return self.snapshot_id or self.volume_id
 
     @property
@@ -49,14 +49,14 @@ class Source:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Columns of a new volume's row that refer to the source."""
+        """Columns in the row of the new volume that refer to the source."""
         if self.snapshot_id is None:
             return {'source_volid': self.volume_id}
         return {'snapshot_id': self.snapshot_id}
 
 
 def of_volume(volume: records.Volume) -> Source:
-    """Return a volume as a source."""
+    """Return the source that represents a volume."""
     return Source(volume.id, None, volume.project_id, volume.size_gb, volume.status,
                   volume.volume_type_id, volume.availability_zone, volume.pool)
 
@@ -64,9 +64,9 @@ def of_volume(volume: records.Volume) -> Source:
 def check(source: Source, size_gb: int) -> None:
     """Check that a volume of ``size_gb`` GiB can be created from the source now.
 
-    :raises InvalidVolume: the status of the source volume does not allow the creation
-    :raises InvalidSnapshot: the status of the snapshot does not allow the creation
-    :raises InvalidInput: the volume would be smaller than the source
+    :raises InvalidVolume: if the status of the source volume does not allow the creation
+    :raises InvalidSnapshot: if the status of the snapshot does not allow the creation
+    :raises InvalidInput: if the volume would be smaller than the source
     """
     if source.snapshot_id is None:
         if source.status not in USABLE_VOLUMES:
@@ -87,14 +87,14 @@ def check(source: Source, size_gb: int) -> None:
 
 def check_type(source: Source, own: records.VolumeType, kind: records.VolumeType,
                backends: int) -> None:
-    """Check that a volume of another type than that of its source can be created from the source.
+    """Check that the type of a new volume is compatible with the type of its source.
 
     The volume is created on the backend of the source, so both types must be for the same backend
     and have the same encryption. The rule is `_retype_is_possible` of ``cinder.volume.api``.
 
     :param own: type of the source
     :param kind: type of the new volume
-    :param backends: number of backends; a single backend serves all types
+    :param backends: number of backends in the deployment; a single backend serves all types
     :raises InvalidInput: if the types are not compatible
     """
     if kind.id == own.id:
@@ -126,7 +126,7 @@ def _must_be(noun: str, allowed: tuple[str, ...]) -> str:
 
 
 def _cipher(kind: records.VolumeType) -> tuple[object, ...] | None:
-    """Return the parameters of the encryption, or None without encryption."""
+    """Return the encryption parameters of a volume type, or None without encryption."""
     found = kind.encryption
     return None if found is None else (
         found.provider, found.control_location, found.cipher, found.key_size)

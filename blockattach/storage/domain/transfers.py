@@ -1,4 +1,4 @@
-"""Transfers: offers of a volume to another project, which accepts with a key."""
+"""Transfers: offers of a volume to another project, which accepts an offer with a key."""
 import dataclasses
 import datetime
 import hashlib
@@ -11,10 +11,11 @@ _SALT_BYTES = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transfer:
-    """Offer of a volume that was not accepted yet. An accepted offer is deleted.
+    """Offer of a volume to another project. An accepted offer is deleted.
 
     :ivar project_id: project that offers the volume
-    :ivar sealed: salt and digest that `matches` compares a key with; the key is not stored
+    :ivar no_snapshots: True if the snapshots of the volume are not offered
+    :ivar sealed: salt and digest of the authorization key, which is not stored itself
     """
 
     id: str
@@ -27,18 +28,21 @@ class Transfer:
 
 
 def new_key() -> str:
-    """Return a new authorization key: 128 random bits in hexadecimal digits."""
+    """Return a random authorization key of 128 bits in hexadecimal digits."""
     return secrets.token_hex(_KEY_BYTES)
 
 
 def seal(auth_key: str) -> str:
-    """Return salt and digest of an authorization key, which do not reveal the key."""
+    """Return a random salt and the salted digest of an authorization key, as one text."""
     salt = secrets.token_hex(_SALT_BYTES)
     return f'{salt}{_digest(salt, auth_key)}'
 
 
 def matches(sealed: str, auth_key: str) -> bool:
-    """Return True if the key matches the stored digest. The comparison takes constant time."""
+    """Return True if an authorization key matches its stored salt and digest.
+
+    The comparison takes constant time.
+    """
     salt, digest = sealed[:2 * _SALT_BYTES], sealed[2 * _SALT_BYTES:]
     return hmac.compare_digest(digest, _digest(salt, auth_key))
 

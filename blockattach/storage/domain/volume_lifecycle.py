@@ -1,8 +1,9 @@
 """Volume lifecycle: own statuses, events, transitions and the derived status.
 
-A volume has two facts: ``own_status``, which changes only as `TRANSITIONS` allows, and the lowest
-rank of its live attachments. ``status`` and ``attach_status`` are derived from these two facts,
-and stored in the transaction that changes either of them.
+``own_status`` of a volume changes only as `TRANSITIONS` allows. ``status`` and ``attach_status``
+are derived from ``own_status`` and from the lowest rank of the live attachments
+(`attachment_lifecycle.RANKS`). Each transaction that changes one of these two also stores the
+derived values.
 """
 import enum
 from typing import NamedTuple
@@ -38,18 +39,17 @@ class OwnStatus(enum.StrEnum):
     AWAITING_TRANSFER = 'awaiting-transfer'
     """Volume offered to another project by a transfer that was not accepted yet."""
     MANAGING = 'managing'
-    """Volume being managed: taken over from existing storage."""
+    """Volume being managed: existing storage on the backend becomes the volume."""
     ERROR_MANAGING = 'error_managing'
     """Volume whose manage request was permanently refused by the backend."""
     UNMANAGING = 'unmanaging'
-    """Volume being unmanaged: its data stays on the backend."""
+    """Volume being removed from the service. Its data remains on the backend."""
     ERROR = 'error'
-    """Volume that could not be created, or has incomplete data; a user message gives the reason.
-    """
+    """Volume that could not be created, or has incomplete data."""
     DELETING = 'deleting'
     """Volume being deleted; the call to the backend is pending or in progress."""
     MAINTENANCE = 'maintenance'
-    """Volume blocked by an administrator for all operations."""
+    """Volume on which an administrator has blocked all operations."""
     ERROR_DELETING = 'error_deleting'
     """Volume whose deletion was permanently refused by the backend."""
     ERROR_RESTORING = 'error_restoring'
@@ -57,13 +57,15 @@ class OwnStatus(enum.StrEnum):
     ERROR_BACKING_UP = 'error_backing-up'
     """Volume marked by an administrator as not copied to a backup."""
     ATTACHING = 'attaching'
-    """Set by an administrator on a volume without attachments, like the next two."""
+    """Status that an administrator has set on a volume without attachments."""
     DETACHING = 'detaching'
+    """Status that an administrator has set on a volume without attachments."""
     RESERVED = 'reserved'
+    """Status that an administrator has set on a volume without attachments."""
     GONE = 'deleted'
     """Volume deleted; the row is kept as history."""
     LEFT = 'unmanaged'
-    """Volume unmanaged; its data stays on the backend, and the row is kept as history."""
+    """Volume unmanaged; its data remains on the backend, and the row is kept as history."""
 
 
 class Event(enum.StrEnum):
@@ -78,7 +80,7 @@ class Event(enum.StrEnum):
     FORCE_DELETE = 'force delete'
     """Forced deletion by an administrator, regardless of the status."""
     DISCARD = 'discard'
-    """Deletion of a volume that no backend has, without work to wait for."""
+    """Deletion of a volume that no backend has. It takes effect at once."""
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
@@ -105,7 +107,7 @@ class Event(enum.StrEnum):
     MOVE_CLAIMED = 'move claimed'
     """Space claimed on a pool of another backend, for a migration or a retype."""
     MOVE_UNCLAIMED = 'move unclaimed'
-    """Move failed on the claimed pool; the volume waits for another pool."""
+    """Migration or retype failed on the claimed pool; the volume waits for another pool."""
     BACK_UP = 'back up'
     BACKED_UP = 'backed up'
     """End of the backup. A failed backup leaves the volume unchanged."""
@@ -134,8 +136,7 @@ class Event(enum.StrEnum):
 class Move(NamedTuple):
     """Allowed transition of the own status of a volume.
 
-    ``target`` None means that the caller chooses the target, because the target depends on more
-    than the source.
+    :ivar target: own status after the event; None if the caller of `next_status` chooses it
     """
 
     source: OwnStatus
@@ -216,8 +217,8 @@ _MOVES = {(move.source, move.event): move.target for move in TRANSITIONS}
 DELETABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.DELETE)
 """Own statuses in which a volume without attachments may be deleted.
 
-They are those of `delete` in ``cinder.volume.api``, and error_deleting, from which Cinder deletes
-only with force.
+In addition to the statuses that `delete` of ``cinder.volume.api`` allows, error_deleting is
+allowed. Cinder requires a forced deletion for it.
 """
 
 UNMANAGEABLE = frozenset(move.source for move in TRANSITIONS if move.event is Event.UNMANAGE)
@@ -227,9 +228,9 @@ MOVING = frozenset({'starting', 'migrating', 'completing'})
 """Migration statuses in which a volume must not be deleted, retyped, migrated or unmanaged."""
 
 RESERVABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.DOWNLOADING})
-"""Own statuses in which a volume may be reserved.
+"""Own statuses in which a volume may be reserved for an attachment.
 
-As in Cinder, Nova may reserve a volume before its image is downloaded.
+As in Cinder, Nova may reserve a volume before the download of its image has ended.
 """
 
 WITHOUT_WORK = {OwnStatus.CREATING: OwnStatus.ERROR, OwnStatus.DELETING: OwnStatus.ERROR_DELETING,
@@ -245,8 +246,10 @@ CLEARED_BY_FORCE = frozenset({
     OwnStatus.ERROR_RESTORING, OwnStatus.ERROR_MANAGING, OwnStatus.ERROR_BACKING_UP,
     OwnStatus.CREATING, OwnStatus.DOWNLOADING, OwnStatus.ATTACHING, OwnStatus.DETACHING,
     OwnStatus.RESERVED})
-"""Own statuses that a forced detach clears, unless an operation on the volume is in progress. The
-volume then has the status that its remaining attachments imply."""
+"""Own statuses that a forced detach sets to available, if no operation is in progress.
+
+The status of the volume then depends only on its remaining attachments.
+"""
 
 CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATING,
                       OwnStatus.MIGRATING_LOCKED, OwnStatus.MANAGING})
@@ -255,13 +258,13 @@ CLAIMING = frozenset({OwnStatus.EXTENDING, OwnStatus.RETYPING, OwnStatus.MIGRATI
 _SHOWN_AS_AVAILABLE = frozenset({OwnStatus.AVAILABLE, OwnStatus.MIGRATING})
 # Cinder sets a volume to maintenance during a migration with `lock_volume`.
 _SHOWN: dict[str, str] = {OwnStatus.MIGRATING_LOCKED: OwnStatus.MAINTENANCE.value}
-"""Other own statuses that are shown under a different name."""
+"""Status in the API by own status, where the two differ, except for `_SHOWN_AS_AVAILABLE`."""
 
 
 def next_status(own_status: str, event: Event, chosen: OwnStatus | None = None) -> OwnStatus:
-    """Return the own status that an event leads to.
+    """Return the own status of a volume after an event.
 
-    :param chosen: target to use if the table has none
+    :param chosen: own status to return if the transition has no target
     :raises InvalidVolume: if the event is not allowed in the own status of the volume
     """
     move = OwnStatus(own_status), event
@@ -300,9 +303,8 @@ def derive_status(own_status: str, lowest_rank: int | None,
     """Return the statuses of a volume, given its own status and lowest attachment rank.
 
     :param lowest_rank: None for a volume without live attachments
-    :param announced: True if os-begin_detaching was called and no detach has begun since. An
-        attached volume is then shown as detaching, because clients wait for that status, although
-        no attachment has changed.
+    :param announced: True if os-begin_detaching has announced a detach that has not begun yet. The
+        status of an attached volume is then detaching, because clients wait for this status.
     """
     status = RANK_STATUSES[lowest_rank]
     if own_status not in _SHOWN_AS_AVAILABLE:

@@ -1,9 +1,9 @@
 """Volume types: the extra specs and encryption settings that the service evaluates.
 
-The comparison of extra specs with the capabilities of a pool is that of Cinder's
-CapabilitiesFilter (``cinder.scheduler.filters.extra_specs_ops``), so that types keep their
-meaning. A value is an operator and an operand, of which only the first word counts, or ``<or>``
-and alternatives, or a text that must be equal.
+Extra specs are compared with the capabilities of a pool as in Cinder's CapabilitiesFilter
+(``cinder.scheduler.filters.extra_specs_ops``), so that existing types keep their meaning. The
+value of an extra spec has one of three forms: an operator and an operand, ``<or>`` and
+alternatives, or a text that the capability must equal. Only the first word of an operand counts.
 """
 import operator
 from collections.abc import Callable
@@ -25,22 +25,24 @@ USER_VISIBLE_SPECS = frozenset({_MULTIATTACH, 'replication_enabled', _ZONES})
 The list is that of ``cinder.policies.type_extra_specs``.
 """
 LISTS = frozenset({_ZONES})
-"""Extra specs whose value is a list of names. A filter matches one of the names."""
+"""Extra specs whose value is a list of names. Lists of types can be filtered by one of the names.
+"""
 
 
 def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
-    """Return True if the volumes of a type are multiattach: ``<is> True``, ignoring case.
+    """Return True if the extra spec ``multiattach`` of a type is true (see `is_true`).
 
-    Cinder accepts only the exact text. A type in another spelling, which Cinder's scheduler
-    accepts, would otherwise create a volume that cannot be shared.
+    Cinder's API accepts only the exact text ``<is> True``, but its scheduler accepts other
+    spellings too. There, a type with another spelling creates volumes without multiattach.
     """
     return is_true(extra_specs.get(_MULTIATTACH))
 
 
 def is_true(value: str | None) -> bool:
-    """Return the boolean of an extra spec: ``<is> X`` or plain ``X``.
+    """Return True if the value of an extra spec is a true word, such as ``True`` or ``<is> True``.
 
-    None and unknown words are false, as in `bool_from_string` of oslo.utils, which Cinder uses.
+    Case is ignored. None and unknown words are false, as in `bool_from_string` of oslo.utils,
+    which Cinder uses.
     """
     return _operand(value) in _TRUE_WORDS
 
@@ -53,11 +55,11 @@ def _operand(value: str | None) -> str | None:
 
 
 BOOLEANS = (_MULTIATTACH, _CACHEABLE)
-"""Extra specs that the service itself reads as booleans."""
+"""Extra specs whose values the service evaluates as booleans."""
 
 
 def is_boolean(value: str) -> bool:
-    """Return True if `is_true` understands the value of an extra spec."""
+    """Return True if the value of an extra spec is a true or a false word (see `is_true`)."""
     return _operand(value) in _TRUE_WORDS | _FALSE_WORDS
 
 
@@ -68,9 +70,9 @@ MODES = frozenset({ONE_WRITER, ALL_WRITE})
 
 
 def is_single_writer(extra_specs: Mapping[str, str]) -> bool:
-    """Return True if volumes of a type have one writer at a time (``mode: RO``).
+    """Return True if volumes of a type allow one writer at a time (extra spec ``mode`` is RO).
 
-    Other attachments are read-only.
+    All other attachments of such a volume are read-only.
     """
     return extra_specs.get(MODE) == ONE_WRITER
 
@@ -78,7 +80,7 @@ def is_single_writer(extra_specs: Mapping[str, str]) -> bool:
 FRONT_END = 'front-end'
 BACK_END = 'back-end'
 CONTROL_LOCATIONS = (FRONT_END, BACK_END)
-"""Places of the encryption: the consumer with a key that it fetches, or the storage itself."""
+"""Values of ``control_location``: the consumer encrypts (front-end), or the storage (back-end)."""
 
 
 def check_specs(extra_specs: Mapping[str, str]) -> None:
@@ -94,13 +96,13 @@ def check_specs(extra_specs: Mapping[str, str]) -> None:
 
 
 def check_usable(kind: records.VolumeType) -> None:
-    """Check that a volume of a type can be created.
+    """Check that the service can create volumes of a type.
 
-    Several hosts cannot share an encrypted volume. A consumer treats a volume without a key as not
-    encrypted, and would write plain data to a volume of an encrypted type.
+    Several hosts cannot share an encrypted volume. If the consumer encrypts, the volume needs a
+    key, and this service has no key manager. Without a key, the consumer would write plain data.
 
     :raises EncryptedMultiattach: if the type is both encrypted and multiattach
-    :raises KeyManagerMissing: if the consumer needs a key, because there is no key manager
+    :raises KeyManagerMissing: if the type requires encryption by the consumer
     """
     if kind.encryption is not None and is_multiattach(kind.extra_specs):
         raise errors.EncryptedMultiattach
@@ -110,14 +112,14 @@ def check_usable(kind: records.VolumeType) -> None:
 
 _SCOPE = 'capabilities'
 
-# Enforced by the service itself under the lock of the volume; pools do not report it.
+# The service itself enforces `mode` when a volume is attached, and pools do not report it.
 _NOT_CAPABILITIES = frozenset({MODE})
 
 _YES = '<is> True'
 
 
 def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> str | None:
-    """Return the reason why the capabilities do not satisfy the extra specs, or None if they do.
+    """Return the reason why a pool does not satisfy extra specs, or None if it does.
 
     The reason names the extra spec and the reported value.
     """
@@ -140,7 +142,8 @@ def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> 
 def matches(value: Any, required: str) -> bool:
     """Return True if a value reported by a pool satisfies the value of an extra spec.
 
-    :param value: single value; for a reported list, each of its values is compared
+    :param value: reported value; one item if the pool reports a list
+    :param required: value of the extra spec
     """
     words = required.split()
     if words[:1] == ['<or>']:
@@ -158,7 +161,10 @@ def matches(value: Any, required: str) -> bool:
 
 
 def _path(key: str) -> list[str] | None:
-    """Return the nested capability names of a key, or None for a key of another scope."""
+    """Return the path of capability names in the key of an extra spec.
+
+    :returns: None for a key with another scope than ``capabilities``
+    """
     scope, *inner = key.split(':')
     if not inner:
         return [scope]

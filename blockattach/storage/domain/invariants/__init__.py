@@ -1,9 +1,8 @@
-"""Invariants of a deployment at any moment, as one table.
+"""Invariants: conditions that rows and targets fulfil at any time.
 
-The invariants are pure functions from facts to violations. `blockattach.storage.volume.checker`
-reads the rows and the targets and evaluates the table. Tests and the simulation evaluate the same
-table. Each kind of resource has its invariants in a module of its own, which is registered in
-`INVARIANTS`.
+Each invariant has a pure function from facts to violations. `blockattach.storage.volume.checker`
+reads the rows and the targets and evaluates `INVARIANTS`. Tests and the simulation evaluate the
+same table. Each module of the package contains the invariants of one kind of resource.
 """
 from blockattach.storage.domain.invariants import attachments
 from blockattach.storage.domain.invariants import observed
@@ -27,7 +26,7 @@ INVARIANTS = tuple(sorted((
 def check(facts: observed.Facts, settled: bool = True) -> list[observed.Violation]:
     """Return all violations by severity, worst first.
 
-    :param settled: False to leave out invariants that may be violated while operations are in
+    :param settled: False to skip the invariants that may be violated while operations are in
         progress (`observed.Row.settled`)
     """
     return [

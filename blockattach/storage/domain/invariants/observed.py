@@ -1,7 +1,7 @@
-"""Facts from rows and targets that invariants are checked on, and the row of an invariant.
+"""Input and output of the invariants: facts read from rows and targets, and violations.
 
-A new kind of resource adds a field to `VolumeFact`, or a fact class of its own, which
-`blockattach.storage.db.facts` reads.
+`blockattach.storage.db.facts` reads the facts from the rows. For a new kind of resource, add
+fields to `VolumeFact`, or a class to this module.
 """
 import dataclasses
 import enum
@@ -33,7 +33,7 @@ ASK = 'blockattach-manage attachments check --volume-id {volume_id} --format jso
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VolumeFact:
-    """Row of a volume. Deleted volumes are included only if something still refers to them."""
+    """Row of a volume."""
 
     id: str
     own_status: str
@@ -52,11 +52,11 @@ class VolumeFact:
     """True while the volume is offered to another project."""
     claimed_pool: str | None = None
     claimed_gb: int | None = None
-    """Space in GiB that the operation in progress has claimed on ``claimed_pool``."""
+    """Space in GiB that an operation in progress has claimed on ``claimed_pool``."""
     is_copy: bool = False
     """True if the volume is being created from a source."""
     source_pool: str | None = None
-    """Pool of the source; None if the source is deleted or is being deleted."""
+    """Pool of the source; None without a source, or if the source is deleted or being deleted."""
     project_id: str | None = None
 
     @property
@@ -76,8 +76,8 @@ class VolumeFact:
 class SnapshotFact:
     """Row of a live snapshot.
 
-    :ivar status_reset: True if an administrator set the status, so that no work record exists for
-        it
+    :ivar status_reset: True if a request has set the status, so that no work record exists for
+        the status
     """
 
     id: str
@@ -88,7 +88,7 @@ class SnapshotFact:
 
     @property
     def at_work(self) -> bool:
-        """True if the status requires a work record, of the snapshot or of its volume."""
+        """True if the status requires a work record for the snapshot or for its volume."""
         return self.status in snapshots.STATED and not self.status_reset
 
 
@@ -123,7 +123,7 @@ class AttachmentFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GrantFact:
-    """Credential of one (volume, initiator) pair. ``account`` is its user name at the target."""
+    """Stored credential of one (volume, initiator) pair. ``account`` is the CHAP user name."""
 
     volume_id: str
     initiator: str
@@ -153,8 +153,8 @@ class TargetFact:
 class WorkFact:
     """Operation in progress.
 
-    :ivar verb: name of the operation. For an attachment its state, because its own row records
-        the operation
+    :ivar verb: name of the operation, or the state of an attachment that is being connected or
+        disconnected
     :ivar overdue: seconds since the deadline in database time
     """
 
@@ -168,8 +168,7 @@ class WorkFact:
 class Facts:
     """Input of all invariants, read at one moment.
 
-    :ivar busy: (volume, initiator) pairs whose access is being changed now, so that the target is
-        about to change
+    :ivar busy: (volume, initiator) pairs whose grants at the target are being changed now
     :ivar grace: seconds after a deadline before an overdue operation is a violation
     """
 
@@ -206,14 +205,14 @@ class Facts:
 
 
 class Severity(enum.StrEnum):
-    """Effect of a violation on the owner of the data."""
+    """Effect of a violation on users."""
 
     DATA = 'data'
     """A host may read or write without permission."""
     SERVICE = 'service'
     """A user cannot access their data, or an operation never ends."""
     ACCOUNT = 'account'
-    """A count or a status is wrong, without any harm yet."""
+    """A count or a status is wrong, but no user is affected yet."""
 
 
 class Found(NamedTuple):
@@ -230,10 +229,11 @@ class Found(NamedTuple):
 class Row(NamedTuple):
     """Invariant with the function that finds its violations.
 
-    :ivar promise: promise to users that the invariant stands for, ``P2`` to ``P9``
+    :ivar promise: promise to users that the invariant checks, ``P2`` to ``P9``
+        (doc/source/contributor/robustness.rst)
     :ivar meaning: the invariant as a sentence for operators
-    :ivar settled: True if the invariant may be violated for a moment during an operation. It is
-        then checked only on resources without an operation in progress
+    :ivar settled: True if the invariant may be violated for a moment during an operation. The
+        invariant is then checked only while no operation is in progress
     :ivar repair: command that repairs a violation, formatted with ``{volume_id}`` and
         ``{attachment_id}``
     """

@@ -14,7 +14,7 @@ _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 
 def _on_target(facts: observed.Facts) -> Iterator[tuple[observed.VolumeFact, observed.TargetFact]]:
-    """Yield the live volumes whose target was read, with the target."""
+    """Yield each live volume whose target was read, together with the target."""
     targets = {target.host: target for target in facts.targets}
     for volume in facts.volumes:
         if volume.host in targets and not volume.deleted:
@@ -63,10 +63,10 @@ def _modes_are_enforced(facts: observed.Facts) -> Iterator[_Found]:
 
 
 def _one_host_writes(facts: observed.Facts) -> Iterator[_Found]:
-    """Check the write grants at the targets.
+    """Yield each volume without multiattach that several hosts can write to.
 
-    Several writers of a volume without multiattach are allowed if its attachments declare all of
-    them, as during a migration of a server.
+    Several hosts are allowed if live attachments of the volume name all of them, as during the
+    migration of a server.
     """
     live = facts.live()
     writers: dict[str, set[str]] = {}

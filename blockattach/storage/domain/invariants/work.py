@@ -1,4 +1,4 @@
-"""Invariants of operations that continue after the request was answered."""
+"""Invariants of operations that continue after the response to the request."""
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ _MAY_BE_AT_WORK = frozenset({volume_lifecycle.OwnStatus.DOWNLOADING})
 
 
 def _snapshots_at_work(facts: observed.Facts) -> Iterator[str]:
-    """Return the ids of snapshots with an operation in progress of their own.
+    """Return the ids of snapshots that must have a work record of their own.
 
-    Snapshots that are deleted with their volume have no work record of their own.
+    Snapshots that are deleted together with their volume have none.
     """
     gone_with = {volume.id for volume in facts.volumes if volume.own_status == _Own.DELETING}
     return (row.id for row in facts.snapshots if row.at_work and row.volume_id not in gone_with)
