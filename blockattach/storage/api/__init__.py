@@ -1,1 +1,1 @@
-"""Block Storage API: the table of operations and the resources."""
+"""Block Storage API: its resources, and the table of all operations."""

@@ -1,6 +1,6 @@
-"""Schemas and fault lists that the operations of several resources share.
+"""Schemas and lists of errors that the operations of several resources share.
 
-Response schemas are strict: an object has no keys other than the named ones.
+Response schemas are strict: an object has only the keys in its schema.
 """
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ NULL: schema.Schema = {'type': 'null'}
 YES_OR_NO: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
     True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
     'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
-"""Boolean values and words that requests accept."""
+"""Schema of a boolean in a request, which can also be one of these words."""
 EMPTY: schema.Schema = {'type': 'null'}
 """Schema of a response without a body."""
 
@@ -24,7 +24,7 @@ EMPTY: schema.Schema = {'type': 'null'}
 _TIME = r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$'
 TIME: schema.Schema = {'type': 'string', 'pattern': _TIME}
 NULLABLE_TIME: schema.Schema = {'type': ['string', 'null'], 'pattern': _TIME}
-# Cinder shows a time that an attachment does not have as an empty string instead of null.
+# Cinder shows an absent time of an attachment as an empty string instead of null.
 TIME_OR_EMPTY: schema.Schema = {'anyOf': [TIME, {'enum': ['']}]}
 
 LINKS: schema.Schema = schema.array(
@@ -37,7 +37,7 @@ TEXTS_BY_KEY: schema.Schema = {'type': 'object', 'additionalProperties': TEXT}
 
 
 def whole(properties: Mapping[str, schema.Schema]) -> schema.Schema:
-    """Return the schema of an object with exactly these keys, all of them required."""
+    """Return the schema of an object in which all of the given keys, and no others, must exist."""
     return schema.obj(properties, properties)
 
 
@@ -80,10 +80,10 @@ CONNECTION: schema.Schema = {'anyOf': [
     schema.obj({**_ALWAYS, **_SOMETIMES, **CONNECTION_NAMES},
                required=[*_ALWAYS, *CONNECTION_NAMES]),
 ]}
-"""Connection information of an attachment.
+"""Schema of the connection information of an attachment.
 
-An empty object before the attachment has a connector; null if os-attach named a consumer without a
-connector.
+The value is an empty object before the attachment has a connector. The value is null if os-attach
+has named a consumer without a connector.
 """
 
 _NESTED = {
@@ -92,7 +92,7 @@ _NESTED = {
     'enforce_multipath': BOOLEAN,
 }
 NESTED_CONNECTION: schema.Schema = schema.obj(_NESTED, required=_NESTED)
-"""Connection information in the form of os-initialize_connection."""
+"""Schema of the connection information in the response to os-initialize_connection."""
 
 
 BACKEND = (errors.BackendRefused, errors.BackendUncertain, errors.ServiceUnreachable)

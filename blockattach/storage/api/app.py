@@ -14,7 +14,7 @@ from blockattach.storage.api import versions
 negotiate = functools.partial(
     operation.negotiate, operation.Range(versions.MINIMUM, versions.MAXIMUM),
     operation.Range(versions.EXTENSION_MINIMUM, versions.EXTENSION_MAXIMUM))
-"""`operation.negotiate` with the version ranges of the API and of the extension bound."""
+"""`operation.negotiate` with the version ranges of the API and of the extension as arguments."""
 
 
 def build_app(services: api_services.ApiServices, authentication: auth.Authentication, *,
@@ -25,14 +25,14 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
               telemetry: acts.Telemetry | None = None) -> middleware.Wsgi:
     """Build the WSGI application without starting or opening anything.
 
-    :param services: services that the handlers use
-    :param authentication: identifies the caller
+    :param services: dependencies of the handlers
+    :param authentication: method of authentication, with its middleware layers
     :param operations: operations to serve; None for the whole API
-    :param outer: layers around everything that can fail, outermost first
-    :param admission: layers in which a request waits for a work slot
+    :param outer: layers around the layer that turns errors into responses, outermost first
+    :param admission: layers in which a request waits for a slot (admission control)
     :param check: check of each response, see `dispatch.Dispatcher`
-    :param telemetry: counts and times requests; None for a new instance
-    :raises ConfigurationError: a layer is not configured correctly
+    :param telemetry: metrics of requests; None for a new instance
+    :raises ConfigurationError: if a layer is not configured correctly
     """
     rows = tuple(routes.operations() if operations is None else operations)
     dispatcher = dispatch.Dispatcher(
@@ -45,17 +45,17 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         watch_endpoint=services.watch_endpoint,
         check=check)
     layers = (
-        # The outermost layer, so that every response and every log line has a request ID. It is
-        # outside of the layer that turns errors into responses, so that it logs the status that
-        # the client gets, and errors have the negotiated version.
+        # The outermost layer, so that every response and every log line has a request ID. This
+        # layer logs the status that the client gets, even if another layer has turned an error
+        # into a response.
         middleware.watch_request(telemetry or acts.Telemetry(services.clock)),
         *outer,
         # The layers that validate the token may fail as well.
         middleware.answer_faults,
-        # Authentication already needs a work slot.
+        # Authentication already needs a slot.
         *admission,
         *authentication.layers,
-        # Inside of the authentication layers, so that they see an error as a response.
+        # Within the authentication layers, which therefore get responses instead of errors.
         middleware.answer_faults,
     )
     return middleware.application(layers, dispatcher)

@@ -1,7 +1,7 @@
 """Query string parameters that all lists share: page, sort order, scope and filters.
 
-The version and the caller decide whether an unknown filter is an error. This rule is implemented
-here; a resource only declares its filters.
+Whether an unknown filter is an error depends on the version and on the caller (see `asked`). A
+resource only declares its filters as `FilterRules`.
 """
 import ast
 import dataclasses
@@ -25,7 +25,7 @@ from blockattach.storage.conf import resource_filters
 STRICT_FILTERS = V(3, 31)
 """First version that rejects unknown filters of callers who are not administrators."""
 LIKE_FILTERS = V(3, 34)
-"""First version with ``key~`` filters, which match values that contain the text."""
+"""First version with filters whose name ends with ``~``, which match substrings."""
 COUNTED = V(3, 45)
 """First version with the ``with_count`` parameter."""
 
@@ -42,19 +42,20 @@ _MOST_OFFSET = 2 ** 31 - 1
 # A longer text could exhaust the memory or the stack, see the documentation of `ast.literal_eval`.
 _LONGEST_STRUCTURE = 4096
 _LITERALS = tuple('\'"[(N')
-"""First characters of texts that may be Python literals."""
+"""First characters of a filter value that may be a Python literal."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FilterRules:
-    """Filters of a list.
+    """Filters that a list accepts.
 
-    :ivar known: filters for all callers
-    :ivar more: filters for administrators only
-    :ivar since: first versions of filters that were added later
-    :ivar own: parameters that the handler reads itself
-    :ivar like: filters that all callers can use with ``~``
-    :ivar unheld: filters for all callers that no resource has a value for
+    :ivar known: names of the filters for all callers
+    :ivar more: names of the filters for administrators only
+    :ivar since: first version of each filter that a later version added
+    :ivar own: names of the query parameters that the handler reads itself
+    :ivar like: names of the filters that all callers can use with ``~``
+    :ivar unheld: names of the filters that the operator has configured, but that this service does
+        not implement. A request with such a filter gets an empty list.
     """
 
     known: frozenset[str]
@@ -65,9 +66,12 @@ class FilterRules:
     unheld: frozenset[str] = frozenset()
 
     def allowed_by(self, filters: resource_filters.Filters, resource: str) -> 'FilterRules':
-        """Return the rules with the filters that are configured for users of the resource.
+        """Return these rules, with the configured filters as the filters for all callers.
 
-        Filters that are not configured for users remain available to administrators.
+        Filters that are not configured remain available to administrators.
+
+        :param filters: filters that the operator has configured
+        :param resource: key of the resource in ``filters``
         """
         named = filters.get(resource, ())
         like = frozenset(name[:-1] for name in named if name.endswith('~'))
@@ -81,10 +85,10 @@ class FilterRules:
 class Asked:
     """Scope and filters of a list request.
 
-    :ivar all_projects: list all projects instead of the caller's; administrators only
-    :ivar equal: filter values by filter name
-    :ivar like: substrings by filter name, without the ``~``
-    :ivar nothing: no resource can match the filters
+    :ivar all_projects: True to list resources of all projects, False for the project of the caller
+    :ivar equal: values to match exactly, by filter name
+    :ivar like: substrings to match, by filter name without the ``~``
+    :ivar nothing: True if no resource can match the filters
     """
 
     all_projects: bool
@@ -96,16 +100,16 @@ class Asked:
 def asked(call: operation.Call, rules: FilterRules) -> Asked:
     """Return the filters and the scope of a list request.
 
-    :raises InvalidFilter: a filter is unknown, the version is `STRICT_FILTERS` or later, and the
-        caller is not an administrator
-    :raises InvalidInput: ``all_tenants`` is not a boolean, or an unknown key is not ASCII from
-        `STRICT_FILTERS` on
+    :raises InvalidFilter: if a filter is unknown, the version is `STRICT_FILTERS` or later, and
+        the caller is not an administrator
+    :raises InvalidInput: if ``all_tenants`` is not a boolean, or if an unknown key is not ASCII
+        and the version is `STRICT_FILTERS` or later
     """
     is_admin = bool(call.context.is_admin)
     # Cinder ignores `all_tenants` of other callers. cinderclient sends it for every caller.
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
     unknown, nothing = [], False
-    # In a dict, the last value of a repeated name replaces the others.
+    # If a name is repeated, only its last value counts, as it is the one that the dict keeps.
     for key, value in dict(call.query.items()).items():
         if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
             continue
@@ -140,7 +144,7 @@ def page(call: operation.Call, sort_keys: Collection[str], most: int) -> paging.
 
     :param sort_keys: allowed sort keys
     :param most: maximum number of items on a page
-    :raises InvalidInput: a parameter is malformed
+    :raises InvalidInput: if a parameter is malformed
     """
     return paging.Page(limit=limit(call, most), marker=call.query.get('marker'),
                        offset=_offset(call), sort=_sort(call, sort_keys))
@@ -150,7 +154,7 @@ def limit(call: operation.Call, most: int) -> int:
     """Return the maximum number of items on a page.
 
     :param most: upper limit, and the default if the request has no limit
-    :raises InvalidInput: the limit is not an integer, or is negative
+    :raises InvalidInput: if the limit is not an integer, or is negative
     """
     text = call.query.get('limit')
     if text is None:
@@ -198,7 +202,13 @@ def _sort(call: operation.Call, keys: Collection[str]) -> tuple[tuple[str, str],
 
 def links(call: operation.Call, name: str, shown: paging.Page,
           items: Sequence[Any]) -> dict[str, list[dict[str, str]]]:
-    """Return the link to the next page under ``name``, or no link if the page is not full."""
+    """Return the part of a list response that links to the next page.
+
+    :param name: key of the link in the response
+    :param shown: page that the request asks for
+    :param items: items on the page
+    :returns: an empty dict if the page is not full
+    """
     # A full page has a link even if it is the last one. Cinder links it too.
     if not items or shown.limit is None or len(items) < shown.limit:
         return {}
@@ -208,7 +218,7 @@ def links(call: operation.Call, name: str, shown: paging.Page,
 def flag(call: operation.Call, name: str) -> bool:
     """Return the value of a boolean query parameter. An absent parameter is False.
 
-    :raises InvalidInput: the value is not a boolean
+    :raises InvalidInput: if the value is not a boolean
     """
     text = call.query.get(name)
     if text is None:
@@ -220,7 +230,10 @@ def flag(call: operation.Call, name: str) -> bool:
 
 
 def boolean(value: str | bool) -> bool | None:
-    """Return the boolean of a word (true, 1, t, yes, on, ...), or None for any other text."""
+    """Return the boolean that a word means (true, 1, yes, false, 0, no, ...).
+
+    :returns: None if the text means neither true nor false
+    """
     try:
         return bool(strutils.bool_from_string(value, strict=True))
     except ValueError:
@@ -232,7 +245,7 @@ def structure(key: str, text: str) -> dict[str, str]:
 
     Numbers and booleans are converted to text as Python prints them.
 
-    :raises InvalidInput: the text is not a mapping of such values
+    :raises InvalidInput: if the text is not a mapping of texts, numbers or booleans
     """
     # Cinder accepts both forms.
     readers: tuple[Callable[[str], Any], ...] = (orjson.loads, _python)
@@ -250,8 +263,8 @@ def structure(key: str, text: str) -> dict[str, str]:
 def literal(text: str) -> str | list[str] | None:
     """Parse a filter value that may be a Python literal.
 
-    A literal is a quoted text, None, or a list of values of which one must match. Any other text
-    is returned unchanged.
+    A literal is a quoted text, None, or a list. Any other text is returned unchanged. A resource
+    matches a list if it matches one of the values.
     """
     # Cinder evaluates the values of filters as Python literals.
     if not text.startswith(_LITERALS) or len(text) > _LONGEST_STRUCTURE:
@@ -268,7 +281,7 @@ def literal(text: str) -> str | list[str] | None:
 def _python(text: str) -> Any:
     """Parse a Python literal.
 
-    :raises ValueError: the text is not a literal
+    :raises ValueError: if the text is not a literal
     """
     try:
         return ast.literal_eval(text)
@@ -278,9 +291,9 @@ def _python(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return the text of a scalar, as Python prints it.
+    """Return a scalar as text, as Python prints the scalar.
 
-    :raises ValueError: the value is not a scalar, or no column can store its text
+    :raises ValueError: if the value is not a scalar, or if no column can store its text
     """
     # Checked first: str() of a deeply nested value raises RecursionError.
     if not isinstance(value, bool | int | float | str):
@@ -297,8 +310,9 @@ def _text(value: Any) -> str:
 def comparisons(key: str, text: str) -> list[tuple[str, str, datetime.datetime]]:
     """Parse a time filter such as ``gt:2026-01-01T00:00:00,lt:2026-02-01``.
 
-    :returns: a list of (key, operator, time in UTC without a time zone)
-    :raises InvalidInput: an operator is unknown, or is not followed by a time
+    :param key: name of the filter
+    :returns: list of tuples ``(key, operator, time)``. The time is in UTC without a time zone
+    :raises InvalidInput: if an operator is unknown, or is not followed by a time
     """
     found = []
     for part in text.split(','):

@@ -1,4 +1,8 @@
-"""Operations on manageable volumes and snapshots, and the references in their requests."""
+"""Operations on manageable volumes and snapshots.
+
+Manageable volumes and snapshots are storage that exists on a backend and that the service can take
+over.
+"""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -35,12 +39,14 @@ _KEYS = {'volume': _ITEM, 'snapshot': {**_ITEM, **_SOURCE}}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Noun:
-    """Type of resource that can be managed: ``volume`` or ``snapshot``.
+    """Type of resource that can be managed.
 
+    :ivar name: ``volume`` or ``snapshot``
     :ivar manage: handler of the manage request
     :ivar body: request schemas by version
     :ivar answer: response schemas by version
-    :ivar extended: changes of the response schema by extension version, or None
+    :ivar extended: functions that change the response schema, by version of the extension; None if
+        the extension does not change the response
     :ivar list_rule: policy rule of the lists
     :ivar manage_rule: policy rule of the manage request
     """
@@ -55,17 +61,19 @@ class Noun:
     manage_rule: str
 
     def operations(self) -> tuple[operation.Operation, ...]:
-        """Return the operations under the ``/manageable_`` path and the ``os-`` path."""
+        """Return the operations under both paths, such as ``/manageable_volumes`` and its older
+        name ``/os-volume-manage``.
+        """
         return tuple(row for path, since in (
             (f'/manageable_{self.name}s', SINCE), (f'/os-{self.name}-manage', operation.BASE))
             for row in self._under(path, since))
 
     def index(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """List the resources on a backend."""
+        """List the manageable resources of a backend."""
         return _list(services, call, self.name, detail=False)
 
     def detail(self, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-        """List the resources on a backend with details."""
+        """List the manageable resources of a backend with details."""
         return _list(services, call, self.name, detail=True)
 
     def _under(self, path: str, since: V) -> tuple[operation.Operation, ...]:
@@ -90,10 +98,11 @@ class Noun:
 
 
 def place(call: operation.Call, requested: Mapping[str, Any], since: V) -> places.Place:
-    """Return the backend that a request names.
+    """Return the backend that a request names by its host or cluster.
 
+    :param requested: parameters of the request
     :param since: first version in which the request can name a cluster
-    :raises InvalidInput: the request names neither a host nor a cluster, or both
+    :raises InvalidInput: if the request names neither a host nor a cluster, or both
     """
     host = requested.get('host')
     cluster = requested.get('cluster') if call.version >= since else None
@@ -105,9 +114,9 @@ def place(call: operation.Call, requested: Mapping[str, Any], since: V) -> place
 
 
 def reference(requested: Any) -> str:
-    """Return the name of the resource on the backend.
+    """Return the name of the storage on the backend from the reference in a manage request.
 
-    :raises InvalidInput: the reference has no valid source-name
+    :raises InvalidInput: if the reference has no valid ``source-name``
     """
     name = requested.get(_NAME_KEY) if isinstance(requested, Mapping) else None
     if not isinstance(name, str) or not name or len(name) > 255:
@@ -119,9 +128,10 @@ def reference(requested: Any) -> str:
 
 def _list(services: api_services.ApiServices, call: operation.Call, noun: str,
           detail: bool) -> dict[str, Any]:
-    """List volumes or snapshots on a backend.
+    """List the manageable volumes or snapshots of a backend.
 
-    :raises InvalidInput: the backend does not exist, or a parameter is malformed
+    :param noun: ``volume`` or ``snapshot``
+    :raises InvalidInput: if the backend does not exist, or a parameter is malformed
     """
     where = place(call, call.query, LISTED_BY_CLUSTER)
     order, page = _order(call), _page(services, call)
@@ -177,9 +187,9 @@ def _order(call: operation.Call) -> list[tuple[str, str]]:
 
 def _page(services: api_services.ApiServices,
           call: operation.Call) -> tuple[str | None, int, int]:
-    """Return the marker (None if absent), the limit and the offset.
+    """Return the marker (None if absent), the limit and the offset of a list request.
 
-    :raises InvalidInput: the limit or the offset is not a number
+    :raises InvalidInput: if the limit or the offset is not a number
     """
     marker = call.query.get('marker')
     most = services.settings.osapi_max_limit

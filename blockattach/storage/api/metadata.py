@@ -1,8 +1,8 @@
 """Operations on the metadata of a resource.
 
-From 3.15 on, the metadata have an ETag. A change with ``If-Match`` is applied only if the metadata
-still match. They are compared in the transaction of the change, so that only one of two concurrent
-changes succeeds.
+From 3.15 on, the metadata have an ETag. A change with ``If-Match`` fails if the metadata no longer
+have this ETag. The check is part of the transaction of the change, so that only one of two
+concurrent changes succeeds.
 """
 import dataclasses
 import functools
@@ -39,10 +39,13 @@ class Noun:
     """Type of resource that has metadata.
 
     :ivar path: path of a resource, such as ``/volumes/{id}``
-    :ivar target: loads the resource, which has ``metadata``
-    :ivar change: applies a function that maps the current metadata to the new metadata; the
-        function may raise, and may be called again
-    :ivar absent: returns the error for a resource ID and a missing key
+    :ivar target: function that returns a resource, whose attribute ``metadata`` contains the
+        metadata
+    :ivar change: function that changes the metadata of a resource in a transaction. It gets a
+        function that maps the current metadata to the new metadata. This function may raise an
+        error, and may be called several times.
+    :ivar absent: function that returns the error about a missing key, from the resource ID and the
+        key
     :ivar get, create, update, delete: policy rules of the operations
     """
 

@@ -1,4 +1,7 @@
-"""List of all resource families. The policy and version documents are generated from it."""
+"""List of the operations of all resources.
+
+The documents about policy rules and API versions are generated from this list.
+"""
 from blockattach.platform.http import operation
 from blockattach.storage.api.resources import attachments
 from blockattach.storage.api.resources import clusters
@@ -44,5 +47,5 @@ FAMILIES = (
 def operations() -> tuple[operation.Operation, ...]:
     """Return all operations of the API."""
     rows = tuple(row for family in FAMILIES for row in family)
-    # Last, because the operations served determine which extensions are listed.
+    # Extensions come last, because they are listed according to the other operations.
     return (*rows, *extensions.operations(rows))

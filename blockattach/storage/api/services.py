@@ -1,4 +1,4 @@
-"""Services that the dispatcher passes to the handlers."""
+"""Dependencies of the API handlers, which the dispatcher passes to each handler."""
 import dataclasses
 from collections.abc import Callable
 
@@ -23,10 +23,10 @@ from blockattach.storage.db import storage_db
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiServices:
-    """Services of the API handlers.
+    """Dependencies of the API handlers.
 
-    Handlers read from the database, write through the control classes, and ask the policy for
-    authorization.
+    Handlers read from ``database``, check the authorization with ``policy``, and change resources
+    through the control classes.
     """
 
     database: storage_db.Database
@@ -53,6 +53,7 @@ class ApiServices:
     watch_endpoint: str | None
     """URL of the server to which requests for event streams are redirected.
 
-    The redirect applies only if this process serves no streams. None rejects such requests.
+    The URL is used only if this process serves no streams. Such a process rejects requests for
+    event streams if the URL is None.
     """
     clock: clock.Clock

@@ -1,10 +1,11 @@
 """Version history of the API.
 
-``HISTORY`` is the history of the Block Storage API, whose version numbers belong to OpenStack.
-Additions of this project have their own history ``EXTENSION_HISTORY``, which is negotiated as
-``blockattach`` in the same header.
+``HISTORY`` contains the microversions of the Block Storage API, which OpenStack defines. Additions
+of this project have versions of their own in ``EXTENSION_HISTORY``. Clients negotiate them with
+the service name ``blockattach`` in the same header.
 
-Versions about features that this service lacks change nothing here.
+A microversion that adds a feature changes nothing here if this service does not support the
+feature.
 """
 from blockattach.platform.http.operation import V
 
@@ -86,7 +87,7 @@ HISTORY = (
     (V(3, 71), 'Let the consumer complete extending a volume in use.'),
 )
 
-# Numbers of their own, because OpenStack may assign 3.72 to another change.
+# Additions have their own numbers, because OpenStack may assign 3.72 to another change.
 EXTENSION_HISTORY = (
     (V(1, 0), 'Add project, host and shared connections to attachments, a host filter and force.'),
     (V(1, 1), 'Add reservation to attachments.'),

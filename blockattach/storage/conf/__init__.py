@@ -1,4 +1,5 @@
-"""Options of block storage: a frozen dataclass of settings and ``OPTS`` for each group.
+"""Options of block storage. Each module has a dataclass of settings and ``OPTS`` for one group.
 
-No class keeps a ConfigOpts. The wiring reads the settings once and passes them on.
+The code in `blockattach.wiring` reads the settings once and passes them to the constructors, so
+that no other class needs a ConfigOpts.
 """

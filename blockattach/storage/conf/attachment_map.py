@@ -23,5 +23,5 @@ OPTS = groups.options(MapSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> MapSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [map]."""
     return groups.read(conf, GROUP, MapSettings)

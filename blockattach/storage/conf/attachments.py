@@ -1,4 +1,4 @@
-"""Options of [attachments], the timeouts of attachments that wait for their consumers."""
+"""Options of [attachments], the timeouts after which waiting attachments and detaches expire."""
 import dataclasses
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ GROUP = 'attachments'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttachmentSettings:
-    """Timeouts in seconds of database time; 0 disables the expiry."""
+    """Timeouts in seconds, by the clock of the database; 0 disables the expiry."""
 
     reserve_timeout: int = groups.option(cfg.IntOpt, default=86400, min=0, help=(
         'Time in seconds after which an attachment that never received a connector is deleted, '
@@ -30,5 +30,5 @@ OPTS = groups.options(AttachmentSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> AttachmentSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [attachments]."""
     return groups.read(conf, GROUP, AttachmentSettings)

@@ -1,4 +1,4 @@
-"""Options of the group of a backend, which is named like the backend."""
+"""Options of a backend. Their configuration group has the name of the backend."""
 import dataclasses
 
 from oslo_config import cfg
@@ -9,7 +9,7 @@ from blockattach.platform.conf import settings as groups
 
 
 def _without_brackets(address: str) -> str:
-    """Return an address without the brackets of an IPv6 literal in a URL."""
+    """Return an IP address without the brackets that URLs require around IPv6 addresses."""
     return address[1:-1] if address.startswith('[') and address.endswith(']') else address
 
 
@@ -50,18 +50,18 @@ class LvmSettings:
 
     @property
     def clear_bandwidth(self) -> int:
-        """Rate of wiping deleted volumes in bytes per second; 0 if they are not wiped."""
+        """Rate at which deleted volumes are wiped, in bytes per second; 0 for no wiping."""
         return 0 if self.volume_clear == 'none' else self.volume_clear_bandwidth * units.MIB
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSettings:
-    """Settings of a backend, as its drivers receive them.
+    """Settings of a backend, which its drivers receive.
 
     :ivar state_dir: state directory of the process
-    :ivar lvm: None unless the store is lvm
-    :ivar shared: True if a cluster serves the backend, so that none of its data may be private to
-        this process
+    :ivar lvm: None if the store is not lvm
+    :ivar shared: True if a cluster serves the backend. All members of the cluster must then have
+        access to all data of the backend
     """
 
     name: str
@@ -140,16 +140,18 @@ OPTS = groups.options(BackendSettings)
 
 
 def register(conf: cfg.ConfigOpts, name: str) -> None:
-    """Register the options of the group of a backend."""
+    """Register the options of the backend ``name``."""
     conf.register_opts(OPTS, group=name)
 
 
 def settings(conf: cfg.ConfigOpts, name: str, state_dir: str,
              shared: bool = False) -> BackendSettings:
-    """Return the settings of a backend.
+    """Return the settings of the backend ``name``.
 
-    :param shared: a cluster serves the backend
-    :raises ConfigurationError: the volumes of a shared backend would be in a private directory
+    :param state_dir: state directory of the process
+    :param shared: True if a cluster serves the backend
+    :raises ConfigurationError: if a cluster serves the backend, and ``volumes_dir`` of the file
+        store is not set
     """
     group = conf[name]
     if shared and group.store == 'file' and not group.volumes_dir:

@@ -1,6 +1,6 @@
-"""Table of Cinder's options and their equivalents here, for a carried-over cinder.conf.
+"""Table of Cinder's options and their equivalents in this service, to check a cinder.conf.
 
-`GROUPS` contains the options of Cinder 29 and of its libraries, with their former names.
+`GROUPS` contains the options of Cinder 29 and of its libraries, including deprecated names.
 ``lab/system/test_cinder_options.py`` compares the table with an installed Cinder.
 """
 import dataclasses
@@ -12,11 +12,13 @@ _NO = ('false', 'no', 'off', '0')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop:
-    """Security-related Cinder option that is not read here and must not be ignored silently.
+    """Option of Cinder that is relevant to security, and that this service does not read.
 
-    ``now``: ``[group] name`` of the equivalent here, if any. The option no longer prevents the
-    start if the equivalent is set, or if its default is the same value.
-    ``harmless``: lower-case values that request nothing.
+    A process does not start with such an option, because ignoring the option could be dangerous.
+
+    :ivar now: ``[group] name`` of the equivalent option; empty if there is none. The process
+        starts if the equivalent is set, or if the default of the equivalent is the same value
+    :ivar harmless: values in lower case that can be ignored
     """
 
     now: str = ''
@@ -25,13 +27,14 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Options of one group by their meaning here.
+    """Options of one group of a cinder.conf.
 
-    ``same``: names of options read here under the same name, separated by white space.
-    ``renamed``: ``[group] name`` by former name; BACKEND stands for the group of each backend.
-    ``unneeded``: names of options without effect, none of them needed for security, separated by
-    white space.
-    ``stops``: options that prevent the start, unless ``[service] accept_unsupported`` names them.
+    :ivar same: names of the options that this service reads under the same name, separated by
+        white space
+    :ivar unneeded: names of the options that can be ignored, separated by white space
+    :ivar renamed: ``[group] name`` in this service by the name of the option in Cinder. BACKEND
+        stands for the group of each backend
+    :ivar stops: options that prevent the start, unless ``[service] accept_unsupported`` names them
     """
 
     same: str = ''

@@ -1,4 +1,4 @@
-"""Options of [control]: deadlines of requests from the API to other services, and defaults."""
+"""Options of [control]: deadlines of operations that the API starts, and defaults of requests."""
 import dataclasses
 
 from oslo_config import cfg
@@ -10,7 +10,7 @@ GROUP = 'control'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """Deadlines in seconds of database time, and defaults of requests."""
+    """Deadlines in seconds, by the clock of the database, and defaults of requests."""
 
     backend_seconds: int = groups.option(cfg.IntOpt, default=90, min=1, help=(
         'Time in seconds after which the connection or disconnection of an attachment is '
@@ -36,5 +36,5 @@ OPTS = groups.options(ControlSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ControlSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [control]."""
     return groups.read(conf, GROUP, ControlSettings)

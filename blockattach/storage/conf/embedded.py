@@ -1,4 +1,7 @@
-"""Defaults of ``blockattach-all``, which a configuration file can override."""
+"""Command line options of ``blockattach-all``, and its defaults of other options.
+
+A configuration file can override these defaults.
+"""
 import re
 
 from oslo_config import cfg
@@ -22,14 +25,14 @@ _PORT = re.compile(r'[0-9]{1,5}')
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register the options of the command line of ``blockattach-all``, before it is parsed."""
+    """Register the command line options of ``blockattach-all``."""
     conf.register_cli_opts(CLI_OPTS)
 
 
 def set_defaults(conf: cfg.ConfigOpts) -> None:
-    """Set the defaults of other options from the command line of ``blockattach-all``.
+    """Set defaults of other options according to the command line of ``blockattach-all``.
 
-    :raises ConfigurationError: the address is invalid
+    :raises ConfigurationError: if the address in ``--listen`` is invalid
     """
     backend_name = conf.backend
     host, port = split_address(conf.listen)
@@ -51,11 +54,11 @@ def set_defaults(conf: cfg.ConfigOpts) -> None:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Return the host and the port of ``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT``.
+    """Return the host and the port in ``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT``.
 
-    The host defaults to 127.0.0.1.
+    The default host is 127.0.0.1.
 
-    :raises ConfigurationError: the address has another form
+    :raises ConfigurationError: if the text has another form
     """
     host, separator, port = text.rpartition(':')
     if not separator or not _PORT.fullmatch(port) or int(port) > 65535:

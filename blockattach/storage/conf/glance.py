@@ -33,7 +33,7 @@ class GlanceSettings(account.AccountSettings):
 
     @property
     def configured(self) -> bool:
-        """True if a Glance is configured that the volume services can use too."""
+        """True if the volume services can use Glance, which requires an account or a URL."""
         return self.has_account or bool(self.endpoint_override)
 
 
@@ -41,5 +41,5 @@ OPTS = groups.options(GlanceSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> GlanceSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [glance]."""
     return account.read(conf, GROUP, GlanceSettings)

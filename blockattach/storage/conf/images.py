@@ -1,4 +1,5 @@
-"""Options of [images], the limits of copies between images and volumes, with Cinder's names."""
+"""Options of [images], for copies between images and volumes, with the names of Cinder's options.
+"""
 import dataclasses
 import os
 
@@ -13,7 +14,10 @@ GROUP = 'images'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImageSettings:
-    """Settings of images. Sizes are in bytes, times in seconds."""
+    """Settings of copies between images and volumes.
+
+    ``address_space`` is in bytes, times are in seconds.
+    """
 
     conversion_dir: str = groups.option(cfg.StrOpt, 'image_conversion_dir', required=True, help=(
         'Directory for temporary image files during copies between Glance and volumes. Its '
@@ -72,7 +76,7 @@ OPTS = groups.options(ImageSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ImageSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [images]."""
     return groups.read(
         conf, GROUP, ImageSettings,
         conversion_dir=conf[GROUP].image_conversion_dir or os.path.join(

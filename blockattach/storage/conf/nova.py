@@ -41,19 +41,19 @@ class NovaSettings(account.AccountSettings):
 
     @property
     def knows_hosts(self) -> bool:
-        """True if Nova can be asked without the token of a user."""
+        """True if this service can send requests to Nova without the token of a user."""
         return self.has_account or bool(self.endpoint_override)
 
     @property
     def configured(self) -> bool:
-        """True if the group configures access to Nova."""
+        """True if the group [nova] configures access to Nova, with or without an account."""
         return bool(self.auth_url or self.endpoint_override or self.plugin is not None)
 
     def rule_holds(self, keystone: bool) -> bool:
-        """Return True if the detach rule applies.
+        """Return True if the detach rule applies (`blockattach.storage.domain.detach_rule`).
 
-        :param keystone: True if Keystone authenticates callers; without Keystone, no caller can
-            prove to be a service
+        :param keystone: True if Keystone authenticates callers. Without Keystone, no caller can
+            prove to be a service.
         """
         if self.detach_rule == 'auto':
             return self.configured or keystone
@@ -64,5 +64,5 @@ OPTS = groups.options(NovaSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> NovaSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [nova]."""
     return account.read(conf, GROUP, NovaSettings)

@@ -1,4 +1,4 @@
-"""Options of [quota], the default limits of projects, with Cinder's names."""
+"""Options of [quota], the default limits of projects, with the names of Cinder's options."""
 import dataclasses
 
 from oslo_config import cfg
@@ -12,7 +12,7 @@ UNIFIED_LIMITS = 'unified_limits'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """Default limits of projects; -1 means unlimited."""
+    """Settings of quotas, including the default limits of projects. -1 means unlimited."""
 
     quota_driver: str = groups.option(cfg.StrOpt, default=DATABASE, choices=[
         (DATABASE, 'In the database, managed with os-quota-sets and os-quota-class-sets.'),
@@ -54,5 +54,5 @@ OPTS = groups.options(QuotaSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> QuotaSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [quota]."""
     return groups.read(conf, GROUP, QuotaSettings)

@@ -1,7 +1,7 @@
 """Filters that users may use in lists.
 
-The filters are read from a file in the format of Cinder's ``resource_filters.json``, or are those
-of the default table.
+The operator can configure a file in the format of Cinder's ``resource_filters.json``. Without a
+file, the filters in `DEFAULT` apply.
 """
 import json
 import pathlib
@@ -14,9 +14,9 @@ from blockattach.platform.conf import api
 from blockattach.platform.conf import locations
 
 Filters = Mapping[str, tuple[str, ...]]
-"""Filter names by resource.
+"""Names of the filters by resource.
 
-``key~`` allows both the exact filter ``key`` and a substring match.
+A name with ``~`` at the end allows both exact and substring matches.
 """
 
 DEFAULT: Filters = {
@@ -35,19 +35,19 @@ DEFAULT: Filters = {
 
 
 def settings(conf: cfg.ConfigOpts) -> Filters:
-    """Return the filters of ``[api] resource_query_filters_file``.
+    """Return the filters in the file that ``[api] resource_query_filters_file`` names.
 
-    :raises ConfigurationError: the file cannot be used
+    :raises ConfigurationError: if the file cannot be read or has another format
     """
     with locations.named(conf, api.GROUP, 'resource_query_filters_file'):
         return read(conf[api.GROUP].resource_query_filters_file)
 
 
 def read(path: str | None) -> Filters:
-    """Return the filters of a file.
+    """Return the filters in a file, or `DEFAULT` without a file.
 
-    :param path: None or empty for the default table
-    :raises ConfigurationError: the file cannot be read or has another format
+    :param path: path of the file; None or empty for no file
+    :raises ConfigurationError: if the file cannot be read or has another format
     """
     if not path:
         return DEFAULT

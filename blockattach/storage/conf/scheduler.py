@@ -1,4 +1,4 @@
-"""Options of [scheduler], the choice of a pool and the number of attempts."""
+"""Options of [scheduler], for the selection of pools and for repeated placements of volumes."""
 import dataclasses
 
 from oslo_config import cfg
@@ -17,8 +17,8 @@ def _pairs(multipliers: dict[str, float]) -> tuple[tuple[str, float], ...]:
 class SchedulerSettings:
     """Settings of the scheduler. Times are in seconds.
 
-    :ivar filters: names in the order of use
-    :ivar weighers: names with their multipliers
+    :ivar filters: names of the filters in the order in which they are applied
+    :ivar weighers: names of the weighers with their multipliers
     """
 
     filters: tuple[str, ...] = groups.option(
@@ -54,5 +54,5 @@ OPTS = groups.options(SchedulerSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> SchedulerSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [scheduler]."""
     return groups.read(conf, GROUP, SchedulerSettings)

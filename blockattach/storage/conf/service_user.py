@@ -12,7 +12,7 @@ GROUP = 'service_user'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceUserSettings(account.AccountSettings):
-    """Account of the service token that is sent with the token of a user."""
+    """Account of the service token, which is sent in addition to the token of a user."""
 
     send_token: bool = groups.option(
         cfg.BoolOpt, 'send_service_user_token', default=False, help=(
@@ -25,10 +25,10 @@ OPTS = groups.options(ServiceUserSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> ServiceUserSettings | None:
-    """Return the settings of the group.
+    """Return the settings of the group [service_user].
 
-    :returns: None if only the token of the user is to be sent
-    :raises ConfigurationError: a service token is enabled without an account
+    :returns: None if service tokens are disabled
+    :raises ConfigurationError: if service tokens are enabled, and no account is configured
     """
     found = account.read(conf, GROUP, ServiceUserSettings)
     if not found.send_token:

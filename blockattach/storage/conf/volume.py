@@ -38,5 +38,5 @@ OPTS = groups.options(VolumeSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> VolumeSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [volume]."""
     return groups.read(conf, GROUP, VolumeSettings)

@@ -10,7 +10,7 @@ GROUP = 'watch'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Settings of watch streams. Fields whose names end in ``seconds`` are in seconds."""
+    """Settings of the streams of attachment events."""
 
     enabled: bool = groups.option(cfg.BoolOpt, default=False, help=(
         'Serve watch streams (GET /attachments?watch=true) with the built-in server of this '
@@ -46,5 +46,5 @@ OPTS = groups.options(WatchSettings)
 
 
 def settings(conf: cfg.ConfigOpts) -> WatchSettings:
-    """Return the settings of the group."""
+    """Return the settings of the group [watch]."""
     return groups.read(conf, GROUP, WatchSettings)

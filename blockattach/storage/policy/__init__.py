@@ -1,1 +1,1 @@
-"""Policy rules of block storage by resource, and access of callers to resources."""
+"""Policy rules of block storage by resource, and the access of callers to resources."""

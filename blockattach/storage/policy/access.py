@@ -1,7 +1,7 @@
 """Access of callers to resources: a resource that the caller may not see is reported as missing.
 
-Request handlers load resources only with these functions. Nothing is disclosed, because a resource
-of another project and a missing resource raise the same error.
+Request handlers load resources only with these functions. Callers do not learn that a resource of
+another project exists, because it raises the same error as a missing resource.
 """
 import functools
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ from blockattach.storage.policy import attachments as policies
 
 def volume(caller: context.RequestContext, database: storage_db.Database,
            volume_id: str) -> records.Volume:
-    """Return a volume of the caller's project, or of any project for an administrator.
+    """Return a volume of the project of the caller, or of any project for an administrator.
 
-    :raises VolumeNotFound: no such volume is visible to the caller
+    :raises VolumeNotFound: if no such volume is visible to the caller
     """
     found = volume_queries.get(database, volume_id)
     if not is_visible(caller, found.project_id):
@@ -37,9 +37,11 @@ def volume(caller: context.RequestContext, database: storage_db.Database,
 def volume_to_attach(caller: context.RequestContext, database: storage_db.Database, volume_id: str,
                      instance_uuid: str | None,
                      connector: Mapping[str, Any] | None) -> pairs.Precondition:
-    """Return a volume with the precondition of a new attachment.
+    """Return the precondition of a new attachment, which contains the volume.
 
-    :raises VolumeNotFound: no such volume is visible to the caller
+    :param instance_uuid: server in the request; None if the request names no server
+    :param connector: connector in the request; None if the request has no connector
+    :raises VolumeNotFound: if no such volume is visible to the caller
     """
     found = pairs.precondition(database, volume_id, instance_uuid, connector)
     if not is_visible(caller, found.volume.project_id):
@@ -49,13 +51,13 @@ def volume_to_attach(caller: context.RequestContext, database: storage_db.Databa
 
 def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
                  volume: records.Volume | records.VolumeFacts) -> str | None:
-    """Return the name of the rule that forbids a further attachment of a bootable volume.
+    """Return the policy rule that forbids the caller another attachment of a bootable volume.
 
-    `blockattach.storage.domain.multiattach.admit` checks whether the volume has other attachments,
-    together with the rest of the precondition. Cinder checks earlier, and only if the volume is in
-    use, so that concurrent requests pass.
+    `blockattach.storage.domain.multiattach.admit` applies the result if the volume is bootable and
+    has attachments. Cinder checks the rule before it reserves the volume, and only if the volume
+    is in use. Concurrent requests can therefore bypass the rule there.
 
-    :returns: None if the caller may create the attachment
+    :returns: None if the rule allows the caller another attachment
     """
     if policy.allowed(caller, policies.MULTIATTACH_BOOTABLE, volume.project_id):
         return None
@@ -64,27 +66,28 @@ def forbidden_by(policy: enforcer.Enforcer, caller: context.RequestContext,
 
 def attachment(caller: context.RequestContext, database: storage_db.Database,
                attachment_id: str) -> records.Attachment:
-    """Return an attachment of the caller's project, or of any project for an administrator.
+    """Return an attachment of the project of the caller, or of any project for an administrator.
 
-    :raises AttachmentNotFound: no such attachment is visible to the caller
+    :raises AttachmentNotFound: if no such attachment is visible to the caller
     """
     return _shown(caller, attachment_queries.get(database, attachment_id))
 
 
 def attachment_even_gone(caller: context.RequestContext, database: storage_db.Database,
                          attachment_id: str) -> records.Attachment:
-    """Return an attachment, even if it was deleted, as long as its row is kept.
+    """Return an attachment like `attachment`, also if the attachment is deleted.
 
-    :raises AttachmentNotFound: no such attachment is visible to the caller
+    :raises AttachmentNotFound: if no such attachment is visible to the caller, or if its row has
+        been purged
     """
     return _shown(caller, attachment_queries.get_even_deleted(database, attachment_id))
 
 
 def message(caller: context.RequestContext, database: storage_db.Database,
             message_id: str) -> records.Message:
-    """Return a user message of the caller's project, or of any project for an administrator.
+    """Return a user message of the project of the caller, or of any project for an administrator.
 
-    :raises MessageNotFound: no such message is visible to the caller
+    :raises MessageNotFound: if no such message is visible to the caller
     """
     found = messages.get(database, message_id)
     if not is_visible(caller, found.project_id):
@@ -96,7 +99,7 @@ def volume_type(caller: context.RequestContext, database: storage_db.Database,
                 type_id: str) -> records.VolumeType:
     """Return a volume type by its id.
 
-    :raises VolumeTypeNotFound: no such type is visible to the caller
+    :raises VolumeTypeNotFound: if no such type is visible to the caller
     """
     found = volume_types.get(database, type_id)
     if not _type_visible(caller, database, found):
@@ -106,12 +109,12 @@ def volume_type(caller: context.RequestContext, database: storage_db.Database,
 
 def find_volume_type(caller: context.RequestContext, database: storage_db.Database,
                      id_or_name: str) -> records.VolumeType:
-    """Return a volume type by its id, or else by its name.
+    """Return a volume type by its id, or by its name if no type has the id.
 
-    :raises VolumeTypeNotFound: no such type is visible to the caller, and the text looks like an
-        id
-    :raises VolumeTypeNameNotFound: no such type is visible to the caller, and the text can only be
-        a name
+    :raises VolumeTypeNotFound: if ``id_or_name`` is an id, and no such type is visible to the
+        caller
+    :raises VolumeTypeNameNotFound: if ``id_or_name`` is a name, and no such type is visible to the
+        caller
     """
     found = volume_types.find(database, id_or_name)
     if _type_visible(caller, database, found):
@@ -123,13 +126,14 @@ def find_volume_type(caller: context.RequestContext, database: storage_db.Databa
 
 def find_default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                              name: str) -> records.VolumeType:
-    """Return the default type of the caller's project, or else the configured default type.
+    """Return the default volume type for the project of the caller.
 
-    Every caller may use the configured type, even if it is private.
+    The default type of the project takes precedence over the configured default type. Every caller
+    may use the configured type, even if the type is private.
 
-    :param name: name of the configured type
-    :raises VolumeTypeNotFound: the default type of the project is not visible to the caller
-    :raises VolumeTypeNameNotFound: the configured type does not exist
+    :param name: name of the configured default type
+    :raises VolumeTypeNotFound: if the default type of the project is not visible to the caller
+    :raises VolumeTypeNameNotFound: if the configured type does not exist
     """
     found = volume_types.default(database, caller.project_id, name)
     if found.name != name and not _type_visible(caller, database, found):
@@ -139,14 +143,14 @@ def find_default_volume_type(caller: context.RequestContext, database: storage_d
 
 def default_volume_type(caller: context.RequestContext, database: storage_db.Database,
                         name: str) -> records.VolumeType:
-    """Return the type of a volume that is about to be created without a type.
+    """Return the volume type for a create request that names no type.
 
-    :param name: name of the configured type
-    :raises VolumeTypeNotFound: the default type of the project is not visible to the caller
-    :raises ConfigurationError: the configured type does not exist
+    :param name: name of the configured default type
+    :raises VolumeTypeNotFound: if the default type of the project is not visible to the caller
+    :raises ConfigurationError: if the configured type does not exist
     """
-    # The caller has named no type, so a missing type is an error of the operator (HTTP 500, as in
-    # Cinder).
+    # The caller has named no type. A missing type is therefore an error of the operator, which
+    # gives HTTP 500 as in Cinder.
     try:
         return find_default_volume_type(caller, database, name)
     except errors.VolumeTypeNameNotFound as missing:
@@ -160,7 +164,7 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      ) -> dict[str, dict[str, Any] | None]:
     """Return the connection info of attachments by attachment id.
 
-    Credentials are included where the caller may see them.
+    A credential is included if the caller may see it (`sees_credential`).
     """
     # Attachments of one (volume, initiator) pair share a credential, which is decrypted only once.
     opened = functools.cache(functools.partial(grants.opened, database))
@@ -171,7 +175,7 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
 
 def sees_credential(policy: enforcer.Enforcer, caller: context.RequestContext,
                     attachment: records.Attachment) -> bool:
-    """Return True if the attachment has a credential and the caller may see it."""
+    """Return True if an attachment has a credential that the caller may see."""
     return (attachment.connection is not None and attachment.sealed is not None
             and policy.allowed(caller, policies.SECRETS, attachment.project_id))
 
@@ -180,8 +184,8 @@ def connection_info(database: storage_db.Database, attachment: records.Attachmen
                     with_credential: bool) -> dict[str, Any] | None:
     """Return the connection info of an attachment.
 
-    :param with_credential: result of `sees_credential`; True to include the credential
-    :returns: see `blockattach.storage.domain.records.Attachment.connection_info`
+    :param with_credential: True to include the credential (see `sees_credential`)
+    :returns: result of `blockattach.storage.domain.records.Attachment.connection_info`
     """
     return attachment.connection_info(
         grants.opened(database, attachment.sealed)

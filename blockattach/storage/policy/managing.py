@@ -1,4 +1,4 @@
-"""Policy rules of manageable volumes and snapshots, with Cinder's names."""
+"""Policy rules of manageable volumes and snapshots, with the names of Cinder's rules."""
 from blockattach.platform.policy import base
 
 _VOLUMES, _SNAPSHOTS = '/manageable_volumes', '/manageable_snapshots'

@@ -1,6 +1,7 @@
-"""Policy rules of unsupported resources, whose lists are empty and which cannot be created.
+"""Policy rules of resources that this service does not support.
 
-Tempest, Horizon and the SDK list backups even if nobody uses them, so the lists must not fail.
+Such resources cannot be created. Their lists are empty, but do not fail, because Tempest, Horizon
+and the SDK list backups even if nobody uses them.
 """
 from blockattach.platform.policy import base
 

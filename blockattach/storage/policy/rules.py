@@ -1,4 +1,4 @@
-"""Modules with policy rules, and the table of verbs that compare the authorized project again."""
+"""Modules with policy rules, and the database functions that check the project of a row again."""
 from collections.abc import Mapping
 
 from blockattach.storage.policy import attachments
@@ -46,15 +46,14 @@ JUDGED_VERBS: Mapping[str, str] = {
     'volumes.start_delete': VOLUME,
     'volumes.update': VOLUME,
 }
-"""Verbs of `blockattach.storage.db` that compare the authorized project again, and the rows on
-which they do so.
+"""Functions of `blockattach.storage.db` that check the project again, and the checked rows.
 
-A request is authorized for a volume or a snapshot before its transaction begins. Until that
-transaction locks the row, others may transfer, retype, reset or delete the volume. Each of these
-verbs therefore compares the project again under the lock (`volume_rows.lock_judged`,
-`snapshot_rows.lock_judged`) and updates the row on condition that it is as read (`rows.update`). A
-locking read alone is not enough: in a multi-writer database, other nodes see only what a
-transaction has written.
+A request is authorized for the project of a volume or a snapshot before the transaction of the
+request begins. Before this transaction locks the row, other requests may transfer, retype, reset
+or delete the volume. Each function in the table therefore compares the project of the locked row
+with the authorized project (`volume_rows.lock_judged`, `snapshot_rows.lock_judged`). The function
+updates the row only if the row is unchanged since it was read (`rows.update`), because in a
+multi-writer database, other nodes do not see the lock.
 
-The names are those of failpoints: ``db.<verb>.before`` is between authorization and transaction.
+The failpoint ``db.<name>.before`` of each function is between authorization and transaction.
 """

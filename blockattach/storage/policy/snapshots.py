@@ -1,4 +1,4 @@
-"""Policy rules of snapshots, with Cinder's names."""
+"""Policy rules of snapshots, with the names of Cinder's rules."""
 from blockattach.platform.policy import base
 
 _ONE = '/snapshots/{snapshot_id}'

@@ -1,4 +1,4 @@
-"""Policy rules of volume transfers, with Cinder's names."""
+"""Policy rules of volume transfers, with the names of Cinder's rules."""
 from blockattach.platform.policy import base
 
 PATHS = ('/os-volume-transfer', '/volume-transfers')

@@ -1,4 +1,4 @@
-"""Policy rules of volume types, their extra specs, access and encryption."""
+"""Policy rules of volume types, of their extra specs and encryption, and of access to them."""
 from blockattach.platform.policy import base
 
 _ONE = '/types/{type_id}'
@@ -56,7 +56,7 @@ ENCRYPTION = base.Rule('volume_extension:volume_type_encryption', base.ADMIN,
                        'Default rule for the operations on the encryption of a volume type.',
                        _ENCRYPTION_CREATED, *_ENCRYPTION_SHOWN, _ENCRYPTION_UPDATED,
                        _ENCRYPTION_DELETED)
-# Existing policy files may set only the rule above, which Cinder has deprecated but still has.
+# Existing policy files may set only the rule above, which Cinder has deprecated but not removed.
 ENCRYPTION_CREATE = base.Rule(f'{ENCRYPTION}:create', f'rule:{ENCRYPTION}',
                               'Create the encryption of a volume type.', _ENCRYPTION_CREATED)
 ENCRYPTION_GET = base.Rule(f'{ENCRYPTION}:get', f'rule:{ENCRYPTION}',

@@ -26,7 +26,8 @@ MULTIATTACH = base.Rule('volume:multiattach', base.MEMBER, 'Create a multiattach
                         'volumes are not affected: they keep their attachments, and can get more '
                         'attachments.',
                         'POST /volumes', f'POST {_ONE}/action (os-retype)')
-# As in Cinder, the rules of attributes omit keys and never reject a request.
+# As in Cinder, a request that violates a rule of an attribute is not rejected. The response then
+# does not have the keys of the attribute.
 HOST_ATTRIBUTE = base.Rule('volume_extension:volume_host_attribute', base.ADMIN, 'Include the '
                            'host (the pool) in volumes. For other callers the key is absent.',
                            *_SHOWN)
@@ -53,7 +54,8 @@ RETYPE = base.action('volume', base.MEMBER, 'retype', 'Change the type of a volu
 MIGRATE = _admin_action('migrate_volume', 'Migrate a volume to another backend.')
 MIGRATE_COMPLETION = _admin_action('migrate_volume_completion', 'Complete a migration that waits '
                                    'for the consumer of its volume.')
-# Cinder checks the rules of metadata for image metadata too, besides the rules of image metadata.
+# As in Cinder, the rules of metadata also apply to image metadata, in addition to the rules of
+# image metadata.
 _METADATA = f'{_ONE}/metadata'
 _ITEM = f'{_METADATA}/{{key}}'
 GET_METADATA = base.Rule('volume:get_volume_metadata', base.READER, 'Show the metadata or the '

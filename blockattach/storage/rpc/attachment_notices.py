@@ -1,4 +1,4 @@
-"""Notifications about attachments: ``volume.attach.end`` and others."""
+"""Notifications about attachments, such as ``volume.attach.end``."""
 import logging
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ LOG = logging.getLogger(__name__)
 
 
 class AttachmentNotifications:
-    """Sender of notifications about the beginning and the end of attachments, as in Cinder.
+    """Sender of notifications about attaching and detaching, as in Cinder.
 
-    The process that moves an attachment calls these methods after the commit, so each event is
-    sent once. They never raise. Nothing is sent for a legacy reservation. The publisher is
-    ``volume.<host>`` of the volume, as in Cinder, although another process may send the event.
+    The process that changes the state of an attachment calls a method after the commit, so that
+    each notification is sent once. The methods never raise an error, and send nothing for a legacy
+    reservation. As in Cinder, the publisher is ``volume.<host>`` of the volume, although another
+    process may send the notification.
     """
 
     def __init__(self, notifier: notifications.Notifications,
                  read_volume: Callable[[str], records.Volume],
                  read_rows: Callable[[str], Sequence[records.Attachment]]) -> None:
         """
-        :param read_volume: returns a volume by its id; only called to send a notification
-        :param read_rows: returns the live attachments of a volume by the id of the volume; only
-            called to send a notification
+        :param read_volume: function that returns a volume by its id
+        :param read_rows: function that returns the live attachments of a volume by the volume id
         """
         self._notifier = notifier
         self._read_volume = read_volume
@@ -35,21 +35,21 @@ class AttachmentNotifications:
 
     def moved(self, caller: context.RequestContext, old: records.Attachment | None,
               new: records.Attachment) -> None:
-        """Send the notifications that a move of an attachment causes.
+        """Send the notifications of a state change of an attachment.
 
-        :param old: row before the move; None if the move created the row
+        :param old: attachment before the change; None if the attachment was created
         """
-        # Cinder sends nothing at os-reserve, so for clients the attachment begins later.
+        # Cinder sends nothing for os-reserve, so the reservation counts as no attachment.
         before = None if old is None or old.legacy_reservation else old.state
         for event_type in attachment_lifecycle.notifications_of(before, new.state):
             self._emit(caller, event_type, new)
 
     def forced(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """Send the audit event of a forced deletion, which ignores Nova and the backend."""
+        """Send the notification of a forced deletion, which ignores Nova and backend errors."""
         self._emit(caller, 'volume.detach.force', attachment)
 
     def abandoned(self, caller: context.RequestContext, attachment: records.Attachment) -> None:
-        """Send the event of an attachment that expired, see `expiry_rule` in the domain."""
+        """Send the notification of the expiry of an attachment (`domain.expiry_rule`)."""
         self._emit(caller, 'volume.detach.abandoned', attachment)
 
     def _emit(self, caller: context.RequestContext, event_type: str,
@@ -62,7 +62,7 @@ class AttachmentNotifications:
                 attachment, volume, self._read_rows(volume.id))
             body = payload.to_body()
         except Exception as error:
-            # The move is committed. A failed notification must not make its request fail.
+            # The state change is committed. A failed notification must not fail the request.
             LOG.warning('Failed to send notification: %s%s', error, fields(
                 event_type=event_type, attachment_id=attachment.id,
                 volume_id=attachment.volume_id))

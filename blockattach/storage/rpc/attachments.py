@@ -10,8 +10,8 @@ The interface has the operations of ``/attachments`` in the API, with the same p
     ...
     client.complete(caller, attachment.id)
 
-The context of the caller is trusted, as for every client of the bus. Each method may be repeated.
-A repeat finds the completed part of the first request, and completes the rest.
+The context of the caller is trusted, as for every client of the bus. All methods are idempotent: a
+repeated request completes what the first request has not done.
 """
 import abc
 import uuid
@@ -30,16 +30,18 @@ from blockattach.storage import objects
 from blockattach.storage.rpc import history
 
 SERVICE_ROLE = 'service'
-"""Role by which policies identify a service by default."""
+"""Role that identifies a service in the default policy."""
 
 
 class AttachmentsInterface(contract.Interface):
     """Attachments of a consumer. All processes that serve the interface are equivalent.
 
-    Besides its own errors, every method raises NotAuthorized (the policy denies the request, or
-    the caller has no service role), AttachmentNotFound (no such attachment is visible to the
-    project of the caller), and InvalidInput (an argument is malformed). Nothing is changed in
-    these cases.
+    In addition to the errors in its documentation, each method raises the following errors, and
+    changes nothing:
+
+    - NotAuthorized if the policy denies the request, or the caller has no service role
+    - AttachmentNotFound if no such attachment is visible to the project of the caller
+    - InvalidInput if an argument is malformed
     """
 
     TOPIC = 'attachments'
@@ -51,10 +53,11 @@ class AttachmentsInterface(contract.Interface):
                idempotency_key: str | None) -> objects.Attachment:
         """Reserve a volume for a consumer. If a connector is given, also grant access to its host.
 
-        :raises VolumeNotFound: no such volume is visible to the project of the caller
-        :raises InvalidVolume: the volume cannot be attached, or not once more
-        :raises BackendRefused: the attachment was not created
-        :raises BackendUncertain: the incomplete attachment is being deleted
+        :raises VolumeNotFound: if no such volume is visible to the project of the caller
+        :raises InvalidVolume: if the volume does not allow an attachment, or another one
+        :raises BackendRefused: if the backend refused access. No attachment was created.
+        :raises BackendUncertain: if the result of the backend is unknown. The attachment is being
+            deleted.
         """
 
     @contract.call(since='1.0')
@@ -63,16 +66,17 @@ class AttachmentsInterface(contract.Interface):
                connector: Mapping[str, Any]) -> objects.Attachment:
         """Connect the host of a connector.
 
-        :raises BackendRefused: the attachment is unchanged
-        :raises BackendUncertain: the host may be connected; repeat the request
+        :raises BackendRefused: if the backend refused access. The attachment is unchanged.
+        :raises BackendUncertain: if the result of the backend is unknown. The host may be
+            connected, and the request can be repeated.
         """
 
     @contract.call(since='1.0')
     @abc.abstractmethod
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """Complete an attachment that the consumer uses.
+        """Complete an attachment, which confirms that the consumer uses the volume.
 
-        :raises InvalidTransition: the service is still working on the attachment
+        :raises InvalidTransition: if the state of the attachment does not allow a completion
         """
 
     @contract.call(since='1.1')
@@ -81,7 +85,7 @@ class AttachmentsInterface(contract.Interface):
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
         """Complete several attachments independently. Missing attachments are skipped.
 
-        :returns: the reasons of failed attachments, by attachment id
+        :returns: reason of the failure by id, for each attachment that was not completed
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
@@ -95,10 +99,11 @@ class AttachmentsInterface(contract.Interface):
              marker: str | None, limit: int | None) -> Sequence[objects.Attachment]:
         """List attachments, newest first.
 
-        :param filters: volume_id, instance_uuid, host, attach_status
-        :param all_projects: list the attachments of all projects, for an administrator
-        :param marker: id of the last attachment of the previous page
-        :raises InvalidFilter: there is no such filter
+        :param filters: values by filter name: volume_id, instance_uuid, host or attach_status
+        :param all_projects: True to list the attachments of all projects, for administrators only
+        :param marker: id of the last attachment on the previous page; None for the first page
+        :param limit: maximum number of attachments; None for the configured maximum
+        :raises InvalidFilter: if a filter has another name
         """
 
     @contract.call(since='1.0')
@@ -107,15 +112,19 @@ class AttachmentsInterface(contract.Interface):
                attachment_id: str) -> Sequence[objects.Attachment]:
         """Delete an attachment, and return the other attachments of its volume.
 
-        :raises BackendRefused: the attachment is unchanged
-        :raises BackendUncertain: the attachment is being deleted
+        :raises BackendRefused: if the backend refused to revoke access. The attachment is
+            unchanged.
+        :raises BackendUncertain: if the result of the backend is unknown. The attachment is being
+            deleted.
         """
 
 
 def open_bus(conf: cfg.ConfigOpts) -> transport.Bus:
-    """Return the bus as configured (``transport_url``, ``[rpc]``), for a process that only calls.
+    """Return the configured message bus, for a process that is only a client.
 
-    :raises ConfigurationError: an option is invalid
+    The options are ``transport_url`` and those of ``[rpc]``.
+
+    :raises ConfigurationError: if an option is invalid
     """
     conf.register_opts(rpc_conf.OPTS, group=rpc_conf.GROUP)
     return transport.Bus(transport.build_transport(conf), rpc_conf.settings(conf),
@@ -123,7 +132,7 @@ def open_bus(conf: cfg.ConfigOpts) -> transport.Bus:
 
 
 class AttachmentsClient(AttachmentsInterface):
-    """Client for consumers. Methods without documentation are documented in the interface.
+    """RPC client for consumers. `AttachmentsInterface` documents the methods.
 
     Each method also raises the errors of `contract.Invoke`.
     """
@@ -137,9 +146,9 @@ class AttachmentsClient(AttachmentsInterface):
                idempotency_key: str | None = None) -> objects.Attachment:
         """Reserve a volume, and connect the host if a connector is given.
 
-        :param idempotency_key: a repeat with the same key returns the attachment of the first
-            request. None for a unique key, with which a message that is delivered twice creates
-            only one attachment
+        :param idempotency_key: key of the request. A repeated request with the same key returns
+            the attachment of the first request. For None, the client generates a unique key, so
+            that a message that is delivered twice creates only one attachment.
         """
         return self._stub.create(
             ctxt, volume_id, instance_uuid, connector, mode,
@@ -174,10 +183,10 @@ def caller(project_id: str, user_id: str, roles: Sequence[str] = (),
            request_id: str | None = None) -> context.RequestContext:
     """Return the context of a request that a service sends for a user.
 
-    :param roles: roles of the user in the project, for policy
-    :param service_roles: roles of the service
-    :param request_id: request id in the logs of the consumer, which the logs of this service show
-        too. None for a new request id
+    :param roles: roles of the user in the project
+    :param service_roles: roles of the service that sends the request
+    :param request_id: id of the request in the logs of both the consumer and this service; None
+        for a new id
     """
     return context.RequestContext(
         project_id=project_id, user_id=user_id, roles=list(roles),

@@ -1,7 +1,7 @@
-"""Releases of the service with the versions of their RPC interfaces and objects.
+"""Releases of the service, with the versions of their RPC interfaces and objects.
 
-A release that changes an interface or an object gets a new row. Tests compare the newest row with
-the code.
+A release that changes an interface or an object is added to `RELEASES`. Tests compare the newest
+release with the code.
 """
 from blockattach.platform.rpc import contract
 

@@ -12,7 +12,7 @@ from blockattach.storage import objects
 
 
 class SchedulerInterface(contract.Interface):
-    """Scheduler of volumes. All schedulers are equivalent."""
+    """Scheduler of volumes. All processes that serve the interface are equivalent."""
 
     TOPIC = 'scheduler'
 
@@ -20,16 +20,16 @@ class SchedulerInterface(contract.Interface):
     @abc.abstractmethod
     def place_volume(self, ctxt: context.RequestContext,
                      request: objects.VolumeRequest) -> None:
-        """Select a pool for a volume, claim its capacity, and pass the volume to the manager.
+        """Select a pool for a volume, claim capacity on the pool, and call its volume manager.
 
-        If the message is lost, the placement is repeated after the deadline of the volume.
+        If the message is lost, the placement is repeated after the deadline of the operation.
         """
 
-    # Each scheduler decides by its own copy of the reports.
+    # Each scheduler keeps its own copy of the reports.
     @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
     def report_pools(self, ctxt: context.RequestContext, report: objects.PoolsReport) -> None:
-        """Receive the pool report of a backend. Reports are repeated, so one may be lost."""
+        """Receive the pool report of a backend. A lost report is replaced by the next one."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, repeated=True)
     @abc.abstractmethod
@@ -37,8 +37,9 @@ class SchedulerInterface(contract.Interface):
                     volume_type_id: str) -> Sequence[Mapping[str, Any]]:
         """Evaluate all pools for a volume without placing the volume.
 
-        :returns: the suitable pools, best first, then the others: ``name``, ``left_gb`` (null:
-            no limit), ``score``, ``refused_by`` (the filter) and ``reason``
+        :returns: a mapping for each pool, the suitable pools first, best first. The keys are
+            ``name``, ``left_gb`` (None without a capacity limit), ``score``, ``refused_by`` (name
+            of the filter that rejected the pool, or None) and ``reason``.
         """
 
 

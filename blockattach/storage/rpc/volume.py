@@ -1,7 +1,7 @@
 """RPC interface of the volume manager, and its clients.
 
-Every method may be repeated. A method with a generation changes nothing if the row has a newer
-generation.
+All methods are idempotent. A method with the parameter ``generation`` changes nothing if the row
+has a newer generation.
 """
 import abc
 from collections.abc import Mapping
@@ -15,52 +15,55 @@ from blockattach.platform.rpc import transport
 
 
 class VolumeInterface(contract.Interface):
-    """The manager of one backend; its server name is ``host@backend``."""
+    """Volume manager of one backend. Its RPC server name is ``host@backend``."""
 
     TOPIC = 'volume'
 
-    # Methods in the fast lane only use the database. They have threads of their own, which no call
-    # to a backend can occupy.
+    # Methods in the fast lane only use the database. They have their own threads, which calls to a
+    # backend cannot occupy.
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
     @abc.abstractmethod
     def accept_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                     generation: int) -> bool:
-        """Accept work that is described in its row, and return True if the manager owns the work.
+        """Claim a row of the table ``work``, and execute the operation after the reply.
 
-        The work continues after the reply. Return False if the generation is stale, because the
-        work was assigned to another manager.
+        :returns: True if the manager owns the row; False if the generation is stale because the
+            operation was assigned to another manager
         """
 
     @contract.cast(since='1.0', fast_lane=True)
     @abc.abstractmethod
     def start_work(self, ctxt: context.RequestContext, noun: str, verb: str, resource_id: str,
                    generation: int) -> None:
-        """Start work whose row already names this backend, without a reply.
+        """Execute the operation in a row of the table ``work`` that already names this backend.
 
-        If the message is lost, the work is resumed after its deadline.
+        If the message is lost, the operation is resumed after its deadline.
         """
 
-    # A repeat finds the completed part, so the client may send the call again without an answer.
+    # The client may send the call again if no heartbeat arrives, because the method finds the
+    # completed part of the first call.
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def connect(self, ctxt: context.RequestContext, volume_id: str, initiator: str,
                 attachment_id: str, generation: int) -> Mapping[str, Any]:
         """Grant access to the initiator that is stored in the row of an attachment.
 
-        :returns: the stored ``connection``, and ``at``, the time of storing (ISO 8601, UTC)
-        :raises StaleGeneration: the attachment changed concurrently
-        :raises BackendRefused: access was not granted
-        :raises BackendUncertain: access may have been granted; the row keeps its deadline
+        :returns: the stored ``connection``, and ``at``, the time at which the connection was
+            stored (ISO 8601, UTC)
+        :raises StaleGeneration: if the attachment has changed concurrently
+        :raises BackendRefused: if access was not granted
+        :raises BackendUncertain: if access may have been granted. Another attempt follows after
+            the deadline of the attachment row.
         """
 
     @contract.call(since='1.0', repeated=True)
     @abc.abstractmethod
     def disconnect(self, ctxt: context.RequestContext, volume_id: str, initiators: Sequence[str],
                    attachment_id: str, generation: int) -> bool:
-        """Revoke or reduce the access of the initiators of an attachment, and delete its row.
+        """Revoke or reduce the access of the initiators of an attachment, and delete the row.
 
-        :returns: True if the attachment was the last attachment of its volume
-        :raises StaleGeneration: the attachment changed concurrently
+        :returns: True if the volume has no other attachment
+        :raises StaleGeneration: if the attachment has changed concurrently
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, fast_lane=True)
@@ -72,21 +75,21 @@ class VolumeInterface(contract.Interface):
     @abc.abstractmethod
     def host_reservation(self, ctxt: context.RequestContext, volume_id: str,
                          initiator: str) -> str | None:
-        """Return the reservation that an initiator holds on a volume.
+        """Return the state of an initiator in the SCSI-3 persistent reservation of a volume.
 
-        :returns: a `domain.connection.HostReservation`; None if the backend does not support
-            the query
-        :raises BackendError: the query failed
+        :returns: value of `domain.connection.HostReservation`; None if the backend does not
+            support the query
+        :raises BackendError: if the query failed
         """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def actual_grants(self, ctxt: context.RequestContext, volume_id: str) -> Mapping[str, Any]:
-        """Return the state of a volume at the target, read from the target.
+        """Return the export and the grants of a volume, as read from the target.
 
-        :returns: ``exported``, and ``grants``: a list of ``initiator``, ``mode``, ``sessions`` and
-            ``intact``
-        :raises BackendError: the query failed
+        :returns: ``exported`` (boolean), and ``grants``, a list of mappings with the keys
+            ``initiator``, ``mode``, ``sessions`` and ``intact``
+        :raises BackendError: if the query failed
         """
 
     @contract.call(since='1.0', repeated=True)
@@ -95,9 +98,9 @@ class VolumeInterface(contract.Interface):
                   dry_run: bool) -> Sequence[Mapping[str, Any]]:
         """Resume interrupted work, and repair differences between the target and the database.
 
-        :param dry_run: only report the differences
+        :param dry_run: True to report the differences without a repair
         :returns: the fields of a `volume.repair.Finding` for each difference
-        :raises BackendError: the target does not answer
+        :raises BackendError: if the target does not respond
         """
 
     @contract.call(since='1.0')
@@ -107,9 +110,9 @@ class VolumeInterface(contract.Interface):
         """List the volumes or snapshots of the backend that are available to manage.
 
         :param noun: ``volume`` or ``snapshot``
-        :returns: the fields of a `domain.managing.Stored` for each, whether created by this
-            service or not
-        :raises BackendError: the backend does not support the query, or the query failed
+        :returns: the fields of a `domain.managing.Stored` for each volume or snapshot, including
+            those that this service has created
+        :raises BackendError: if the backend does not support the query, or the query failed
         """
 
 
@@ -121,9 +124,11 @@ class VolumeClients:
         self._clients: dict[str, VolumeInterface] = {}
 
     def on(self, host: str) -> VolumeInterface:
-        """Return the client of the manager of ``host@backend``.
+        """Return the client of the volume manager of a backend.
 
-        The client does not check that the manager exists; a call to a missing manager fails.
+        The client does not check that the manager exists. A call to a missing manager fails.
+
+        :param host: ``host@backend``
         """
         client = self._clients.get(host)
         if client is None:

@@ -1,8 +1,8 @@
 """Page at ``/map`` that draws volumes with the hosts and servers that use them.
 
-The page is served in front of all other layers, because it needs neither a token nor the database.
-The page, its style sheet and its scripts are the files beside this module. The scripts read their
-data from the API like any other client.
+A WSGI layer around the whole API serves the page, because it needs neither a token nor the
+database. The page, its style sheet and its scripts are in the directory of this module. The
+scripts read their data from the API like any other client.
 """
 import hashlib
 from collections.abc import Callable
@@ -44,7 +44,10 @@ class _File(NamedTuple):
 
 
 def with_map(application: Wsgi) -> Wsgi:
-    """Return a WSGI application that serves ``/map`` and passes other requests on."""
+    """Return a WSGI application that serves ``/map``, and passes other requests to another one.
+
+    :param application: WSGI application for all other requests
+    """
     files = dict(_read())
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -1,1 +1,1 @@
-"""Resources of the API, one module or package per resource. They do not import each other."""
+"""Resources of the API, one module or package per resource. No resource imports another."""

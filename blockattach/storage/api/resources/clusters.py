@@ -46,7 +46,10 @@ def enable(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def disable(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Disable all members of a cluster. The backend gets no new volumes, and keeps its volumes."""
+    """Disable all members of a cluster, so that no new volumes are created on its backend.
+
+    Existing volumes are not affected.
+    """
     return _set(services, call, disabled=True)
 
 
@@ -61,9 +64,9 @@ def _set(services: api_services.ApiServices, call: operation.Call,
 
 
 def _found(services: api_services.ApiServices, call: operation.Call) -> list[domain.Cluster]:
-    """Return the clusters that match the query.
+    """Return the clusters that match the filters of the request.
 
-    :raises InvalidInput: a filter is unknown, or its value is malformed
+    :raises InvalidInput: if a filter is unknown, or the value of a filter is malformed
     """
     asked = dict(call.query.items())
     known = _FILTERS if call.version < _REPLICATION else _MORE_FILTERS
@@ -77,7 +80,10 @@ def _found(services: api_services.ApiServices, call: operation.Call) -> list[dom
 
 
 def _value(cluster: domain.Cluster, key: str) -> Any:
-    """Return the value that a filter is compared with."""
+    """Return the value of a cluster that is compared with the value of a filter.
+
+    :param key: name of the filter
+    """
     if key == 'replication_status':
         return _REPLICATION_STATUS
     value = getattr(cluster, key, None)

@@ -31,7 +31,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Set the default volume type of a project. The request has the ID or name of the type."""
+    """Set the default volume type of a project. The request names the type by ID or name."""
     services.project_check(call.context, call.target.project_id)
     return {'default_type': _VIEW.show(_change(services, call))}
 
@@ -43,7 +43,7 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 class _Project(NamedTuple):
-    """Project of a request, as the target of the policy rules."""
+    """Project in the path of a request, for which the policy rules are checked."""
 
     project_id: str
 

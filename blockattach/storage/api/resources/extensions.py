@@ -1,6 +1,6 @@
-"""API extensions, which clients look for before they use an optional part of the API.
+"""API extensions: optional parts of Cinder's API, whose support clients can query.
 
-An extension is listed only if the operation that represents the extension is served.
+An extension is listed only if this service has the operation in `Extension.by`.
 """
 import re
 from collections.abc import Iterable
@@ -19,7 +19,9 @@ _VARIABLE = re.compile(r'{\w+}')
 class Extension(NamedTuple):
     """Extension of the API.
 
-    :ivar by: name of the operation that must be served so that the extension is listed
+    :ivar updated: date of the extension in Cinder
+    :ivar by: name of an operation of the extension. The extension is listed if this service has
+        the operation.
     """
 
     alias: str
@@ -107,12 +109,12 @@ _EXTENSION = schema.View({
 
 
 def operations(served: Iterable[operation.Operation]) -> tuple[operation.Operation, ...]:
-    """Return the operations that list and show the extensions of the served operations.
+    """Return the operations that list and show the supported extensions.
 
-    :param served: all other operations
+    :param served: all other operations of the API
     """
-    # The names of the variables do not matter. Operations of ``blockattach`` are no part of
-    # Cinder's API, and therefore of none of its extensions.
+    # The names of path variables are not compared. Operations that ``blockattach`` adds belong to
+    # none of Cinder's extensions.
     names = {_VARIABLE.sub('{}', row.name) for row in served if row.extension is None}
     shown = {one.alias: _EXTENSION.show(one) for one in EXTENSIONS
              if _VARIABLE.sub('{}', one.by) in names}

@@ -1,4 +1,4 @@
-"""Hosts of services, for clients older than os-services, and availability zones."""
+"""Hosts of services (os-hosts, the older form of os-services), and availability zones."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -24,9 +24,9 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the usage of the backend of a volume service, in total and for each project.
+    """Show the volumes and snapshots on a backend, in total and for each project.
 
-    :raises HostNotFound: the host has no volume service
+    :raises HostNotFound: if no volume service has the host name
     """
     host = call.path['host']
     try:
@@ -43,7 +43,10 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def zones(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the zones of volume services. A zone is available if any of its services is enabled."""
+    """List the availability zones of volume services.
+
+    A zone is available if at least one of its volume services is enabled and not frozen.
+    """
     found: dict[str, bool] = {}
     for one in db_services.list_all(services.database, services.service_down_time,
                                     binary=binaries.VOLUME):
@@ -63,7 +66,7 @@ _HOST = schema.View({
     'service-state': ({'enum': ['enabled']}, lambda service: 'enabled'),
     'last-update': (answers.TIME, 'updated_at'),
 })
-# Cinder's numbers are strings here.
+# Cinder returns these numbers as strings.
 _NUMBER: schema.Schema = {'type': 'string', 'pattern': '^[0-9]+$'}
 _USE = schema.View({
     'host': (answers.TEXT, schema.GIVEN),

@@ -21,7 +21,7 @@ _FILTERS = listing.FilterRules(
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the messages of the caller's project."""
+    """List the user messages of the project of the caller."""
     most = services.settings.osapi_max_limit
     page = paging.Page(limit=most)
     asked = listing.Asked(False, {}, {})
@@ -37,12 +37,12 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show a message."""
+    """Show a user message."""
     return {'message': _view(services, call, call.target)}
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a message."""
+    """Delete a user message."""
     messages.delete(services.database, call.target.id)
 
 

@@ -1,7 +1,7 @@
 """Resources that this service does not support, such as backups and groups.
 
-Lists of such resources are empty, every ID is unknown, and requests that create such a resource
-are rejected with `NotOffered`.
+The lists of these resources are empty. Requests for one of them by its ID raise `NoneOffered`, and
+requests that create one raise `NotOffered`.
 """
 import functools
 from collections.abc import Callable
@@ -25,15 +25,15 @@ from blockattach.storage.policy import not_offered as policies
 class Noun(NamedTuple):
     """Type of resource that is not supported.
 
-    :ivar key: first word of the paths, and the key of the lists
-    :ivar what: plural name in errors and summaries
-    :ivar kind: name in the error for an unknown ID
-    :ivar rules: policy rules of list, show, create and delete
+    :ivar key: first segment of the paths, and key of the list in a response
+    :ivar what: plural name of the resource in errors and summaries
+    :ivar kind: name of the resource in the error about an unknown ID
+    :ivar rules: policy rules of list, show, create and delete requests; None for no rule
     :ivar since: first version of the operations
-    :ivar making: further paths that create the resource, with their policy rules
+    :ivar making: further paths of requests that create the resource, with their policy rules
     :ivar detailed: True if there is a list with details
-    :ivar counted: True if the lists have a count
-    :ivar filtered: name in the configured resource filters; None if filters are not checked
+    :ivar counted: True if the lists have the parameter ``with_count``
+    :ivar filtered: key of the resource in the configured filters; None if filters are not checked
     """
 
     key: str
@@ -69,7 +69,7 @@ NOUNS = (
 
 
 def _list(noun: Noun, services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Return an empty list after a check of the filters."""
+    """Check the filters of a list request, and return an empty list."""
     has_count = noun.counted and call.version >= listing.COUNTED
     if noun.filtered is not None:
         own = frozenset(('with_count',)) if has_count else frozenset()
@@ -85,7 +85,7 @@ def _refuse(noun: Noun, services: api_services.ApiServices, call: operation.Call
 
 def _absent(noun: Noun, caller: request_context.RequestContext, database: storage_db.Database,
             one_id: str) -> NoReturn:
-    """Raise NoneOffered for any ID, before the policy is checked."""
+    """Raise NoneOffered for any ID. The dispatcher checks the policy only after this call."""
     raise errors.NoneOffered(kind=noun.kind, id=one_id)
 
 

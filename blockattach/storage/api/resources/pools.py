@@ -1,4 +1,4 @@
-"""Pools and capabilities of backends, as the backends last reported them."""
+"""Pools and capabilities of backends, as last reported by the backends."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,8 +34,9 @@ _PROPERTIES = {
 def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List the pools that match the filters and the extra specs of the volume type.
 
-    With ``detail`` each pool has its last report. The pool is shown as down if that report, or the
-    last heartbeat of its service, is too old.
+    With ``detail``, the response contains the last report of each pool. ``backend_state`` is down
+    if the pool gets no volumes: its report is too old, the report contains this state, or no
+    enabled service is up.
     """
     with_detail = listing.flag(call, 'detail')
     asked = _filters(services, call)
@@ -57,9 +58,9 @@ def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[
 
 
 def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[str, str]:
-    """Return the filters by name, volume type and capabilities.
+    """Return the filters of a request: name, volume type and capabilities.
 
-    :raises InvalidFilter: a filter is unknown, for administrators too
+    :raises InvalidFilter: if a filter is unknown, even if the caller is an administrator
     """
     if call.version < _FILTERED:
         return {}
@@ -69,7 +70,7 @@ def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[s
     if call.version >= listing.LIKE_FILTERS:
         known |= set(named)
     unknown = [key for key in asked if key not in known]
-    # Cinder rejects unknown filters of pools for administrators too, unlike those of other lists.
+    # As in Cinder, this list rejects unknown filters even for administrators. Other lists do not.
     if unknown and call.version >= listing.STRICT_FILTERS:
         raise errors.InvalidFilter(filters=','.join(unknown))
     if call.version < _BY_TYPE:
@@ -78,7 +79,11 @@ def _filters(services: api_services.ApiServices, call: operation.Call) -> dict[s
 
 
 def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
-    """Return True if a pool reports the value, or with ``key~`` a value that contains it."""
+    """Return True if a pool matches a filter.
+
+    :param reported: capabilities of the pool
+    :param key: name of a capability. With ``~`` at the end, the capability must contain the value
+    """
     found = reported.get(key.removesuffix('~'))
     if key.endswith('~'):
         return found is not None and value in str(found)
@@ -92,10 +97,10 @@ def _has(reported: Mapping[str, Any], key: str, value: str) -> bool:
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show the capabilities of a backend from the last report of its first pool.
 
-    :raises ServiceNotFound: the backend does not exist
-    :raises ServiceSilent: the backend sends no heartbeat
+    :raises ServiceNotFound: if the backend does not exist
+    :raises ServiceSilent: if no service of the backend sends heartbeats
     """
-    # Cinder calls the backend instead. ServiceSilent has the status of a timeout of that call.
+    # Cinder calls the backend instead. ServiceSilent has the status of a timeout of this call.
     host, down_after = call.path['host'], services.service_down_time
     keeping = db_services.keeping(services.database, binaries.VOLUME, host, down_after)
     if not keeping:

@@ -1,4 +1,4 @@
-"""QoS specs, which volume types refer to."""
+"""QoS specs, and their associations with volume types."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,8 +42,8 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update the given QoS specs, and return the given values."""
-    # Cinder returns the changed keys only.
+    """Update keys or the consumer of QoS specs, and return only the values in the request."""
+    # Cinder also returns only these values.
     asked: Mapping[str, Any] = call.body['qos_specs']
     specs = _specs(asked)
     qos_specs.update(services.database, call.target.id, asked.get('consumer'), specs)
@@ -52,7 +52,10 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete QoS specs. ``force`` also deletes QoS specs that volume types are associated with."""
+    """Delete QoS specs.
+
+    QoS specs that are associated with volume types are only deleted if ``force`` is true.
+    """
     qos_specs.delete(services.database, call.target.id, listing.flag(call, 'force'))
 
 
@@ -71,7 +74,7 @@ def associations(services: api_services.ApiServices, call: operation.Call) -> di
 def associate(services: api_services.ApiServices, call: operation.Call) -> None:
     """Associate the QoS specs with a volume type.
 
-    :raises InvalidInput: the request names no volume type
+    :raises InvalidInput: if the request names no volume type
     """
     qos_specs.associate(services.database, call.target.id, _type_id(call))
 
@@ -79,7 +82,7 @@ def associate(services: api_services.ApiServices, call: operation.Call) -> None:
 def disassociate(services: api_services.ApiServices, call: operation.Call) -> None:
     """Disassociate the QoS specs from a volume type.
 
-    :raises InvalidInput: the request names no volume type
+    :raises InvalidInput: if the request names no volume type
     """
     qos_specs.disassociate(services.database, call.target.id, _type_id(call))
 
@@ -102,9 +105,9 @@ def _type_id(call: operation.Call) -> str:
 
 
 def _specs(requested: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the specs of a request by key.
+    """Return the specs in a request by key, with all values as text.
 
-    :raises InvalidInput: the specs are not valid
+    :raises InvalidInput: if a value is invalid
     """
     # Clients also send numbers. The column contains text.
     found = {key: None if value is None else str(value) for key, value in requested.items()

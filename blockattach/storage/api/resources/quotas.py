@@ -1,7 +1,7 @@
 """Limits, quota sets of projects and quota class sets.
 
-The class ``default`` has the limits of projects without limits of their own. Quotas of attachments
-are shown only if the client negotiated the extension.
+The quota class ``default`` contains the limits of all projects for which no limits are set. Quotas
+of attachments are shown only if the client has negotiated the extension.
 """
 import re
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ from blockattach.storage.domain import quotas as domain
 from blockattach.storage.policy import quotas as policies
 
 _OF_PROJECT = operation.V(3, 39)
-"""First version in which an administrator can ask for the limits of another project."""
+"""First version in which an administrator can show the limits of another project."""
 _ATTACHMENTS = operation.V(1, 3)
-"""First version of ``blockattach`` with quotas of attachments."""
+"""First version of the extension with quotas of attachments."""
 
 _LIMITS = {'maxTotalVolumes': 'volumes', 'maxTotalVolumeGigabytes': 'gigabytes',
            'maxTotalSnapshots': 'snapshots', 'maxTotalBackups': 'backups',
@@ -31,19 +31,19 @@ _LIMITS = {'maxTotalVolumes': 'volumes', 'maxTotalVolumeGigabytes': 'gigabytes',
 _USED = {'totalVolumesUsed': 'volumes', 'totalGigabytesUsed': 'gigabytes',
          'totalSnapshotsUsed': 'snapshots', 'totalBackupsUsed': 'backups',
          'totalBackupGigabytesUsed': 'backup_gigabytes'}
-"""Keys of the usage. Clients expect all of them, although there are no backups."""
+"""Resources by response key of their usage. Clients also expect the keys of backups."""
 _MAX_ATTACHMENTS, _ATTACHMENTS_USED = 'maxTotalAttachments', 'totalAttachmentsUsed'
 
 _NO_LIMITS = ('id', 'tenant_id')
-"""Keys of a quota set that clients send back unchanged."""
+"""Keys of an update request that are not limits. Clients copy them from an earlier response."""
 _INTEGER = re.compile(r'-?[0-9]{1,19}')
-"""Pattern of integers. Python refuses to parse much longer numbers."""
+"""Pattern of the text of a limit. Python raises ValueError for numbers that are much longer."""
 _LONGEST_NAME = 255
 _MOST = 2**31 - 1
 
 
 class Owner(NamedTuple):
-    """Project whose limits are requested. The project need not have rows in the database."""
+    """Project in the path of a request. The project need not exist in the database."""
 
     project_id: str
 
@@ -63,7 +63,7 @@ def limits(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the limits of a project, and with ``usage`` their usage."""
+    """Show the limits of a project and, if ``usage`` is true, their usage."""
     usage = listing.flag(call, 'usage')
     found = quotas.show(services.database, call.target.project_id, usage, _caller(call))
     shown: Mapping[str, Any] = found.limits
@@ -74,13 +74,13 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def defaults(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the limits of a project that has no limits of its own."""
+    """Show the default limits, which apply to a project for which no limits are set."""
     found = quotas.defaults(services.database, _caller(call))
     return {'quota_set': {'id': call.path['id'], **_visible(call, found)}}
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Set limits of a project."""
+    """Update limits of a project."""
     _check_stored_here(services)
     project_id = call.target.project_id
     asked = {name: value for name, value in call.body['quota_set'].items()
@@ -108,7 +108,7 @@ def show_class(services: api_services.ApiServices, call: operation.Call) -> dict
 
 
 def update_class(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update limits of a quota class. The class ``default`` has the default limits."""
+    """Update limits of a quota class. The class ``default`` contains the default limits."""
     _check_stored_here(services)
     _check_name(call.path['id'])
     asked = call.body['quota_class_set']
@@ -130,7 +130,10 @@ def _project(call: operation.Call) -> str:
 
 
 def _caller(call: operation.Call) -> str | None:
-    """Return the project whose usable types are shown, or None to show all types."""
+    """Return the id of the project whose volume types the caller sees, or None for all types.
+
+    Only administrators see the limits of all volume types.
+    """
     return None if call.context.is_admin else call.context.project_id or ''
 
 
@@ -145,9 +148,11 @@ def _visible(call: operation.Call, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keys(services: api_services.ApiServices, call: operation.Call, limits: Mapping[str, Any],
           of: str) -> dict[str, str]:
-    """Return the quota keys by name after a check of the requested limits.
+    """Check the limits in an update request, and return the keys of all limits by their names.
 
-    :raises InvalidInput: a name is unknown, or a limit is not an integer in range
+    :param limits: requested limits by name
+    :param of: kind of the limits for the error text
+    :raises InvalidInput: if a name is unknown, or if a limit is not an integer in the valid range
     """
     keys = _visible(call, quotas.keys_by_name(services.database))
     bad = [name for name in limits if name not in keys]
@@ -164,7 +169,11 @@ def _keys(services: api_services.ApiServices, call: operation.Call, limits: Mapp
 
 
 def _check_not_below(name: str, value: Any, quota_set: domain.QuotaSet) -> None:
-    """Raise InvalidInput if a limit of the project would be below the usage."""
+    """Raise InvalidInput if the new limit of a project would be below its usage.
+
+    :param name: name of the limit
+    :param value: new limit
+    """
     used = sum(quota_set.used[name])
     # Cinder checks only limits that were set for the project before. The limit of attachments,
     # which Cinder does not have, may be below the usage.
@@ -176,9 +185,9 @@ def _check_not_below(name: str, value: Any, quota_set: domain.QuotaSet) -> None:
 
 
 def _check_stored_here(services: api_services.ApiServices) -> None:
-    """Check that the limits are stored in the database.
+    """Check that the limits are stored in the database of this service.
 
-    :raises NotAuthorized: the quotas are unified limits in Keystone
+    :raises NotAuthorized: if the quotas are unified limits in Keystone
     """
     if services.database.limit_source is not None:
         raise errors.NotAuthorized(
@@ -208,7 +217,13 @@ _WITH_USE = answers.whole({'limit': answers.INTEGER, 'in_use': answers.INTEGER,
 
 
 def _set(value: schema.Schema, **more: schema.Schema) -> schema.Schema:
-    """Return the schema of an object with a value per limit, including limits of volume types."""
+    """Return the schema of an object that has a value for each limit.
+
+    The limits of volume types are included.
+
+    :param value: schema of each value
+    :param more: schemas of further keys
+    """
     return schema.obj({**more, **dict.fromkeys(_BY_NAME, value)}, required=[*more, *_BY_NAME],
                       patternProperties={_OF_TYPES: value})
 

@@ -1,4 +1,4 @@
-"""Configured filters that users can use in lists."""
+"""Resource filters: the filters of lists that the operator has configured for users."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -12,7 +12,7 @@ _SINCE = V(3, 33)
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the filters of each resource, or of the requested resource."""
+    """List the configured filters of all resources, or of the requested resource."""
     wanted = call.query.get('resource')
     return {'resource_filters': [
         {'resource': resource, 'filters': list(names)}

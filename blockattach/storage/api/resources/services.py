@@ -1,4 +1,7 @@
-"""Services, their log levels, and frozen backends. No backend is replicated."""
+"""Services, their log levels, and the freezing and reconciliation of backends.
+
+Replication of backends is not supported.
+"""
 from typing import Any
 
 from blockattach.platform import log
@@ -27,7 +30,7 @@ _ON_REQUEST = operation.V(1, 6)
 
 
 def index(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the services, or only those of a host or a binary."""
+    """List services. The parameters ``host`` and ``binary`` filter the services."""
     down_after = handed.service_down_time
     found = services.list_all(handed.database, down_after, call.query.get('host') or None,
                               call.query.get('binary') or None)
@@ -56,36 +59,39 @@ def enable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def disable(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Disable a service. Its backend gets no new volumes, and keeps its volumes."""
+    """Disable a service, so that no new volumes are created on its backend.
+
+    Existing volumes are not affected.
+    """
     return _set(handed, call, disabled=True)
 
 
 def disable_log_reason(handed: api_services.ApiServices,
                        call: operation.Call) -> dict[str, Any]:
-    """Disable a service with a reason."""
+    """Disable a service, and store the reason in the request."""
     reason = call.body['disabled_reason']
     return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
 
 
 def freeze(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Freeze a backend. Its volumes stay usable, but none is created or deleted."""
+    """Freeze a backend. Volumes on the backend remain usable, but are not created or deleted."""
     _set_frozen(handed, call, True)
 
 
 def thaw(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Thaw a backend. A disabled service stays disabled."""
+    """Thaw a frozen backend. A service that is disabled remains disabled."""
     _set_frozen(handed, call, False)
 
 
 def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Reject the failover, because no backend is replicated.
+    """Reject the failover of a backend, because no backend is replicated.
 
-    :raises ServiceNotFound: the backend does not exist
-    :raises InvalidInput: the backend exists
+    :raises ServiceNotFound: if the backend does not exist
+    :raises InvalidInput: if the backend exists
     """
     backend = _backend(call)
     if not services.keeping(handed.database, binaries.VOLUME, backend, handed.service_down_time):
-        # Raises ServiceNotFound, because no service has this host either.
+        # Raises ServiceNotFound, because no service has this host name.
         services.get_by_host(handed.database, binaries.VOLUME, backend, handed.service_down_time)
     raise errors.InvalidInput(
         reason=f'Invalid input received: Cannot fail over {errors.shortened(backend)}. The '
@@ -93,7 +99,7 @@ def failover(handed: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def reconcile(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Reconcile a backend, or with ``dry_run`` only report the differences."""
+    """Reconcile a backend, and report the differences. With ``dry_run``, nothing is repaired."""
     dry_run = call.body.get('dry_run', False)
     found = handed.reconciling.reconcile(call.context, _backend(call), dry_run)
     return {'dry_run': dry_run, 'findings': [{key: one[key] for key in _FINDING} for one in found]}
@@ -102,12 +108,12 @@ def reconcile(handed: api_services.ApiServices, call: operation.Call) -> dict[st
 def _set_frozen(handed: api_services.ApiServices, call: operation.Call, frozen: bool) -> None:
     """Freeze or thaw a backend.
 
-    :raises InvalidInput: the backend does not exist
+    :raises InvalidInput: if the backend does not exist
     """
     try:
         services.set_frozen(handed.database, _backend(call), frozen)
     except errors.ServiceNotFound as error:
-        # Cinder responds with 400 to these requests, and with 404 to others.
+        # For these requests, Cinder responds with 400 instead of 404.
         raise errors.InvalidInput(reason=str(error)) from error
 
 
@@ -125,15 +131,15 @@ def _set(handed: api_services.ApiServices, call: operation.Call, disabled: bool,
 
 
 def levels(handed: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Return the log levels of the selected loggers of each process."""
+    """Return the log levels of the selected processes. ``prefix`` selects their loggers."""
     found = handed.logs.get(call.context, _choice(call.body))
     return {'log_levels': [_LEVELS.show(one) for one in found]}
 
 
 def set_levels(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Set log levels until the process ends.
+    """Set the log levels of the selected processes. The levels apply until the processes end.
 
-    :raises InvalidInput: the level is unknown
+    :raises InvalidInput: if the level is unknown
     """
     level = call.body['level']
     if level.upper() not in log.LEVELS:
@@ -174,7 +180,7 @@ _ANSWER = {
 
 
 _NUMBER: schema.Schema = {'type': 'integer', 'minimum': 0}
-# Repairs of a volume service since its start, from its last report. Null without a report.
+# Repairs by a volume service since its start, from its last report.
 _RECONCILED_VIEW = schema.View({
     'repaired': (answers.whole(dict.fromkeys(metrics.DRIFTS, _NUMBER)),
                  lambda last: {kind: last.repaired.get(kind, 0) for kind in metrics.DRIFTS}),

@@ -21,12 +21,12 @@ _FILTERS = listing.FilterRules(known=frozenset(('id', 'name', 'display_name', 'v
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the transfers of the caller's project."""
+    """List the transfers that the project of the caller offers."""
     return _list(services, call, _name)
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the transfers of the caller's project with details."""
+    """List the transfers that the project of the caller offers, with details."""
     return _list(services, call, _detail)
 
 
@@ -36,7 +36,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create a transfer of a volume. Only this response has the key."""
+    """Create a transfer of a volume. Only this response contains the authorization key."""
     asked = call.body['transfer']
     volume = access.volume(call.context, services.database, asked['volume_id'])
     # The operation has no target, so the dispatcher has checked the rule for the caller's project.
@@ -55,14 +55,14 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Move the volume to the caller's project.
+    """Accept a transfer, which moves the volume to the project of the caller.
 
-    :raises TransferKeyWrong: the key of the request is not that of the transfer
-    :raises InvalidInput: the token is not scoped to a project
+    :raises TransferKeyWrong: if the authorization key in the request is wrong
+    :raises InvalidInput: if the token is not scoped to a project
     """
     caller = call.context
-    # Without a check of the project, because the caller belongs to another one. The key
-    # authorizes the caller.
+    # The project is not checked, because the caller belongs to another project. The key authorizes
+    # the caller.
     found = transfers.get(services.database, call.path['id'])
     if not domain.matches(found.sealed, str(call.body['accept']['auth_key'])):
         raise errors.TransferKeyWrong(transfer_id=found.id)
@@ -74,7 +74,7 @@ def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a transfer."""
+    """Delete a transfer, which withdraws the offer."""
     transfers.withdraw(services.database, call.target)
 
 

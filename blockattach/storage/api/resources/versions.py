@@ -1,4 +1,4 @@
-"""Version discovery, which needs no authentication."""
+"""Version discovery, which requires no authentication."""
 from typing import Any
 
 from blockattach.platform.http import operation
@@ -10,9 +10,10 @@ _OFFER = {operation.OFFER_HEADER:
 
 
 def discover(services: Any, call: operation.Call) -> operation.Answer:
-    """Return the only major version and the range of its microversions.
+    """Return the only major version of the API, with the range of its microversions.
 
-    Clients check the document against a strict schema, so the extension is announced in a header.
+    Clients validate the document with a strict schema. The versions of the extension are therefore
+    in a response header.
     """
     return operation.Answer({'versions': [{
         'id': 'v3.0',
@@ -40,7 +41,7 @@ DOCUMENT = schema.wrapped('versions', schema.array(schema.obj({
     'media-types': schema.array(schema.obj({'base': _TEXT, 'type': _TEXT}, ['base', 'type'])),
 }, ['id', 'status', 'version', 'min_version', 'updated', 'links', 'media-types'])))
 
-# Public, because clients may discover versions without a token. Cinder requires one for ``/v3``.
+# Clients may discover versions without a token. Cinder requires a token for ``/v3``.
 OPERATIONS = (
     # Cinder's status for a list of versions. Clients read the body.
     operation.Operation(

@@ -1,4 +1,4 @@
-"""Volume types with their extra specs and encryption, and project access to private types."""
+"""Volume types, their extra specs and encryption, and the access of projects to private types."""
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from blockattach.storage.policy import volume_types as policies
 BASE = operation.BASE
 _IS_PUBLIC = 'os-volume-type-access:is_public'
 _WHICHEVER = 'provider'
-"""Text that clients of Cinder send instead of an encryption ID.
+"""Text that some clients send in the path in place of the encryption ID.
 
-The ID is not needed, because a type has at most one encryption.
+The ID is not necessary, because a type has at most one encryption.
 """
 _BY_EXTRA_SPECS = operation.V(3, 52)
 _TEXTS = frozenset(('id', 'name', 'description'))
@@ -31,7 +31,7 @@ _FILTERS = listing.FilterRules(
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the types that the caller may see."""
+    """List the volume types that the caller may see."""
     page = listing.page(call, volume_types.SORT_COLUMNS, services.settings.osapi_max_limit)
     is_public = _public(call)
     asked = _asked(services, call)
@@ -47,19 +47,19 @@ def index(services: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 
 def default(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the default volume type."""
+    """Show the default volume type for the project of the caller."""
     found = access.find_default_volume_type(call.context, services.database,
                                             services.default_volume_type)
     return {'volume_type': _detail(services, call, found)}
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show a type."""
+    """Show a volume type."""
     return {'volume_type': _detail(services, call, call.target)}
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create a type."""
+    """Create a volume type."""
     asked: Mapping[str, Any] = call.body['volume_type']
     _check_specs(asked.get('extra_specs') or {})
     made = volume_types.create(
@@ -70,7 +70,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update a type."""
+    """Update the name, description or visibility of a volume type."""
     asked: Mapping[str, Any] = call.body['volume_type']
     name, is_public = asked.get('name'), asked.get('is_public')
     if name is None and is_public is None and asked.get('description') is None:
@@ -90,19 +90,20 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a type that no volume has."""
+    """Delete a volume type that is not in use."""
     volume_types.delete(services.database, call.target.id, services.default_volume_type)
 
 
 def list_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the extra specs that the caller may see."""
+    """List the extra specs of a volume type that the caller may see."""
     return {'extra_specs': _visible_specs(services, call, call.target)}
 
 
 def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show an extra spec.
+    """Show an extra spec of a volume type.
 
-    :raises ExtraSpecNotFound: the type has no such extra spec, or the caller may not see it
+    :raises ExtraSpecNotFound: if the type has no such extra spec, or the caller may not see the
+        extra spec
     """
     key = call.path['key']
     specs = _visible_specs(services, call, call.target)
@@ -112,14 +113,14 @@ def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[
 
 
 def create_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create or update extra specs, and return the extra specs of the request."""
+    """Create or update extra specs of a volume type, and return the extra specs in the request."""
     _check_specs(call.body['extra_specs'])
     volume_types.set_extra_specs(services.database, call.target.id, call.body['extra_specs'])
     return {'extra_specs': call.body['extra_specs']}
 
 
 def update_spec(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create or update an extra spec."""
+    """Create or update an extra spec of a volume type."""
     if call.path['key'] not in call.body:
         raise errors.InvalidInput('Request body and URI mismatch')
     _check_specs(call.body)
@@ -128,19 +129,19 @@ def update_spec(services: api_services.ApiServices, call: operation.Call) -> dic
 
 
 def delete_spec(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete an extra spec."""
+    """Delete an extra spec of a volume type."""
     volume_types.delete_extra_spec(services.database, call.target.id, call.path['key'])
 
 
 def show_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the encryption of a type, or an empty object if it has none."""
+    """Show the encryption of a volume type, or an empty object for a type without encryption."""
     return _encryption(call.target.encryption)
 
 
 def encryption_fact(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show one item of the encryption of a type.
+    """Show one item of the encryption of a volume type.
 
-    :raises VolumeTypeEncryptionNotFound: the encryption has no such item, or the type has no
+    :raises VolumeTypeEncryptionNotFound: if the encryption has no such item, or if the type has no
         encryption
     """
     key = call.path['key']
@@ -151,28 +152,28 @@ def encryption_fact(services: api_services.ApiServices, call: operation.Call) ->
 
 
 def create_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create the encryption of a type."""
+    """Create the encryption of a volume type."""
     made = volume_types.create_encryption(services.database, call.target.id,
                                           **_asked_encryption(call))
     return {'encryption': _ENCRYPTION_MADE.show(made)}
 
 
 def update_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update the given encryption fields of a type, and return these fields."""
+    """Update the encryption fields of a volume type that the request contains, and return them."""
     changes = _asked_encryption(call)
     volume_types.update_encryption(services.database, call.target.id, _named(call), changes)
     return {'encryption': changes}
 
 
 def delete_encryption(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete the encryption of a type."""
+    """Delete the encryption of a volume type."""
     volume_types.delete_encryption(services.database, call.target.id, _named(call))
 
 
 def list_access(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the projects with access to a volume type.
+    """List the projects with access to a private volume type.
 
-    :raises VolumeTypeAccessNotFound: the type is public
+    :raises VolumeTypeAccessNotFound: if the type is public
     """
     if call.target.is_public:
         raise errors.VolumeTypeAccessNotFound(
@@ -183,12 +184,12 @@ def list_access(services: api_services.ApiServices, call: operation.Call) -> dic
 
 
 def add_access(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Add access of a project to the volume type."""
+    """Give a project access to a private volume type (addProjectAccess)."""
     type_access.add(services.database, call.target.id, call.body['addProjectAccess']['project'])
 
 
 def remove_access(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Remove access of a project from the volume type."""
+    """Remove the access of a project to a private volume type (removeProjectAccess)."""
     type_access.remove(services.database, call.target.id,
                        call.body['removeProjectAccess']['project'])
 
@@ -197,7 +198,7 @@ def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.
     """Return the filters of a list request."""
     rules = _FILTERS.allowed_by(services.filters, 'volume_type')
     if call.version < _BY_EXTRA_SPECS:
-        # Unknown parameters are ignored, because an unknown filter was no error before 3.52.
+        # Before 3.52, unknown filters of this list were not an error, so they are ignored.
         heeded = rules.known | rules.more if call.context.is_admin else rules.known
         rules = dataclasses.replace(
             rules, own=frozenset(call.query) - (heeded - {'extra_specs'}))
@@ -206,8 +207,8 @@ def _asked(services: api_services.ApiServices, call: operation.Call) -> listing.
 
 def _may_ask(services: api_services.ApiServices, call: operation.Call,
              specs: Mapping[str, str]) -> bool:
-    """Return True if the caller may filter by these extra specs."""
-    # A match would disclose an extra spec that the caller may not see.
+    """Return True if the caller may filter by the given extra specs."""
+    # The result of a filter would disclose an extra spec that the caller may not see.
     return (specs.keys() <= volume_type.USER_VISIBLE_SPECS
             or services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE))
 
@@ -215,10 +216,10 @@ def _may_ask(services: api_services.ApiServices, call: operation.Call,
 def _public(call: operation.Call) -> bool | None:
     """Return True to list usable types, False to list private types, or None to list all types.
 
-    Usable types are the public types, and the private types that the project of the caller has
-    access to. Callers who are not administrators always list usable types.
+    Usable types are all public types, and private types to which the project of the caller has
+    access. Callers who are not administrators always list usable types.
 
-    :raises InvalidInput: ``is_public`` is not a boolean
+    :raises InvalidInput: if ``is_public`` is not a boolean
     """
     text = call.query.get('is_public')
     if text is None or not call.context.is_admin:
@@ -234,9 +235,9 @@ def _public(call: operation.Call) -> bool | None:
 def _check_specs(specs: Mapping[str, str]) -> None:
     """Check extra specs before they are stored.
 
-    :raises InvalidInput: a value is not valid for its key
+    :raises InvalidInput: if a value is invalid for its key
     """
-    # Otherwise an invalid value would cause an error only when the type is used.
+    # Without this check, an invalid value would cause an error only when the type is used.
     mode = specs.get(volume_type.MODE)
     if mode is not None and mode not in volume_type.MODES:
         raise errors.InvalidInput(
@@ -250,7 +251,7 @@ def _check_specs(specs: Mapping[str, str]) -> None:
 
 
 def _asked_encryption(call: operation.Call) -> dict[str, Any]:
-    """Return the given encryption fields."""
+    """Return the encryption fields that the request contains."""
     asked = {key: value for key, value in call.body['encryption'].items() if key in _FACTS}
     # Clients also send the size as text.
     size = asked.get('key_size')
@@ -258,14 +259,14 @@ def _asked_encryption(call: operation.Call) -> dict[str, Any]:
 
 
 def _named(call: operation.Call) -> str | None:
-    """Return the encryption ID of the path, or None if the path has `_WHICHEVER` instead."""
+    """Return the encryption ID in the path, or None if the path contains `_WHICHEVER`."""
     encryption_id = call.path['encryption_id']
     return None if encryption_id == _WHICHEVER else encryption_id
 
 
 def _detail(services: api_services.ApiServices, call: operation.Call,
             kind: records.VolumeType) -> dict[str, Any]:
-    """Return a type with the details that the caller may see."""
+    """Return a volume type with the details that the caller may see."""
     shown = _changed(services, call, kind)
     if services.policy.allowed(call.context, policies.QOS_SPECS_ATTRIBUTE):
         shown['qos_specs_id'] = kind.qos_specs_id
@@ -276,7 +277,7 @@ def _detail(services: api_services.ApiServices, call: operation.Call,
 
 def _changed(services: api_services.ApiServices, call: operation.Call,
              kind: records.VolumeType) -> dict[str, Any]:
-    """Return a type as the response to its update."""
+    """Return a volume type in the form of an update response."""
     shown = _TYPE_VIEW.show(kind)
     if services.policy.allowed(call.context, policies.EXTRA_SPECS_ATTRIBUTE):
         shown['extra_specs'] = _visible_specs(services, call, kind)
@@ -284,13 +285,13 @@ def _changed(services: api_services.ApiServices, call: operation.Call,
 
 
 def _encryption(encryption: records.TypeEncryption | None) -> dict[str, Any]:
-    """Return the encryption of a type, or an empty dict if its volumes are not encrypted."""
+    """Return the encryption of a volume type as in a response, or an empty dict for None."""
     return {} if encryption is None else _ENCRYPTION_DETAIL.show(encryption)
 
 
 def _visible_specs(services: api_services.ApiServices, call: operation.Call,
                    kind: records.VolumeType) -> Mapping[str, str]:
-    """Return the extra specs that the caller may see."""
+    """Return the extra specs of a volume type that the caller may see."""
     # Other extra specs describe backends, which Cinder hides from users.
     if services.policy.allowed(call.context, policies.EXTRA_SPECS_SENSITIVE):
         return kind.extra_specs

@@ -1,8 +1,8 @@
 """Unfinished work of services that are down.
 
-Other processes find and finish such work without a request (`blockattach.storage.work`), so this
-request starts nothing. The response lists the services with unfinished work, and whether another
-service is available to finish it.
+Other processes find and finish such work without a request (`blockattach.storage.work`), so
+``/workers/cleanup`` starts nothing. The response lists the services with unfinished work, grouped
+by whether another service is available to finish the work.
 """
 from collections.abc import Callable
 from typing import Any
@@ -25,10 +25,10 @@ _LOCATIONS = ('service_id', 'cluster_name', 'host')
 
 
 def cleanup(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the services with unfinished work, by default only services that are down.
+    """List the services with unfinished work. By default, only services that are down are listed.
 
-    :raises InvalidInput: the resource type is unknown, or the named resource has no unfinished
-        work
+    :raises InvalidInput: if the resource type is unknown, or if the resource that the request
+        names has no unfinished work
     """
     asked = {key: value for key, value in call.body.items() if value not in (None, '')}
     kind = asked.get('resource_type', '').title()
@@ -65,7 +65,7 @@ def _is_meant(service: records.Service, filters: dict[str, Any]) -> bool:
 
 
 def _has(service: records.Service, act: records.Work) -> bool:
-    """Return True if the service last owned the work, or may execute work without an owner."""
+    """Return True if a service is the owner of unfinished work, or may execute unowned work."""
     if act.owner is not None:
         # An owner is a process instance of a service.
         return act.owner.rpartition(db_services.INSTANCE)[0] == service.host
@@ -73,7 +73,7 @@ def _has(service: records.Service, act: records.Work) -> bool:
 
 
 def _keeps(service: records.Service) -> str | None:
-    """Return the backend whose work the service executes, or None for a scheduler."""
+    """Return the backend for which a service executes work, or None for a scheduler."""
     return service.backend if service.binary == binaries.VOLUME else None
 
 

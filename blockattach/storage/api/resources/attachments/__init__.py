@@ -22,7 +22,8 @@ OPERATIONS = (
               policy=policies.GET_ALL, answer={_SINCE: views.DETAILS},
               extended=views.EACH_EXTENDED, parameters=views.FILTERS,
               summary='List attachments with details.'),
-    # Without a target, because the volume may be deleted. The handler filters by project instead.
+    # This operation has no target, because the volume may be deleted. The handler filters the
+    # events by project instead.
     Operation('GET', '/attachments/history', history.show_of_volume, since=_SINCE,
               extension=history.OF_VOLUME_SINCE, policy=policies.HISTORY,
               answer={_SINCE: history.HISTORY_OF_VOLUME}, parameters=history.OF_VOLUME,

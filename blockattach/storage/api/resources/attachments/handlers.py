@@ -16,7 +16,7 @@ from blockattach.storage.policy import access
 from blockattach.storage.policy import attachments as policies
 
 _DRY_RUNS = min(views.CREATION)
-"""First version of ``blockattach`` with dry runs."""
+"""First version of the extension with dry runs."""
 
 
 def index(services: api_services.ApiServices,
@@ -35,10 +35,10 @@ def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def facts(services: api_services.ApiServices, call: operation.Call,
           ) -> tuple[bool, views.Pairs, dict[str, Any]]:
-    """Return the data that `show` needs besides the attachment.
+    """Return the data for the response of `show` that is not part of the attachment record.
 
-    :returns: True if the caller may see the credential, the pair of the attachment, and the
-        reservation of its host
+    :returns: whether the caller may see the credential, the (volume, initiator) pair of the
+        attachment, and the SCSI reservation of its host
     """
     # The ETag is a digest of these values, so `show` must read nothing else.
     return (access.sees_credential(services.policy, call.context, call.target),
@@ -57,7 +57,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create an attachment. If a connector is given, also grant access to its host."""
+    """Create an attachment and, if the request has a connector, connect the host."""
     wish = call.body['attachment']
     expected = access.volume_to_attach(call.context, services.database, wish['volume_uuid'],
                                        wish.get('instance_uuid'), wish.get('connector'))
@@ -94,7 +94,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def complete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Complete an attachment."""
+    """Mark an attachment as completed by its consumer (os-complete)."""
     services.attachments.complete(call.context, call.target)
 
 
@@ -117,9 +117,9 @@ def _details(services: api_services.ApiServices, call: operation.Call,
 
 
 def _connector(requested: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the connector of a request, or None if it is absent or empty.
+    """Return the connector of a request, or None if the request has no connector or an empty one.
 
-    :raises InvalidInput: the connector fails `connection.check_connector`
+    :raises InvalidInput: if the connector fails `connection.check_connector`
     """
     found = requested.get('connector') or {}
     connection.check_connector(found)
@@ -130,9 +130,9 @@ def _listed(services: api_services.ApiServices, call: operation.Call,
             sealed: bool = False) -> list[records.Attachment]:
     """Return the requested page of attachments.
 
-    :param sealed: include the encrypted credentials of the connections
-    :raises InvalidFilter: a filter is unknown, see `listing.asked`
-    :raises InvalidInput: a value is malformed
+    :param sealed: True to include the encrypted credentials of the connections
+    :raises InvalidFilter: if a filter is unknown, see `listing.asked`
+    :raises InvalidInput: if a value is malformed
     """
     page = listing.page(call, attachment_queries.SORT_COLUMNS, services.settings.osapi_max_limit)
     wanted = views.asked_filters(services, call)
@@ -142,10 +142,10 @@ def _listed(services: api_services.ApiServices, call: operation.Call,
 
 
 def _forced(services: api_services.ApiServices, call: operation.Call) -> bool:
-    """Return True if the request asks for a forced delete.
+    """Return True if the request is a forced delete, and check the authorization for it.
 
-    :raises InvalidInput: ``force`` is not a boolean
-    :raises NotAuthorized: the caller may not force a delete
+    :raises InvalidInput: if ``force`` is not a boolean
+    :raises NotAuthorized: if the caller may not force a delete
     """
     if call.extension is None or not listing.flag(call, views.FORCE):
         return False

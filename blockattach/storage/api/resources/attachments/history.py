@@ -1,4 +1,4 @@
-"""History and explanation of attachments, which ``blockattach 1.4`` added."""
+"""History and explanation of attachments, for clients of ``blockattach 1.4``."""
 import uuid
 from typing import Any
 
@@ -37,7 +37,7 @@ _EVENT = {
     'reason': answers.NULLABLE_TEXT,
 }
 EVENT = schema.View(_EVENT)
-"""State change of an attachment. ``user_id`` is null for changes by the service itself."""
+"""View of a state change of an attachment. ``user_id`` is null for changes by the service."""
 WATCHED = schema.View({
     'attachment_id': schema.UUID,
     'volume_id': schema.UUID,
@@ -46,7 +46,7 @@ WATCHED = schema.View({
     'host': answers.NULLABLE_TEXT,
     **_EVENT,
 })
-"""State change of an attachment in an event stream."""
+"""View of a state change of an attachment in an event stream."""
 HISTORY = schema.wrapped('history', schema.array(EVENT.whole))
 
 OF_VOLUME = {OF_VOLUME_SINCE: {
@@ -98,9 +98,9 @@ EXPLAINED = schema.wrapped('explanation', _EXPLANATION.whole)
 
 
 def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the events of an attachment, which may be deleted.
+    """List the events of an attachment. The attachment may be deleted.
 
-    :raises InvalidInput: ``after`` or ``limit`` is not a valid number
+    :raises InvalidInput: if ``after`` or ``limit`` is not a valid number
     """
     most = listing.limit(call, services.settings.osapi_max_limit)
     found = history.of_attachment(services.database, call.target.id, _generation(call), most)
@@ -108,9 +108,9 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the events of all attachments of a volume, which may be deleted.
+    """List the events of all attachments of a volume. The volume may be deleted.
 
-    :raises InvalidInput: ``volume_id`` is missing or invalid, or another parameter is malformed
+    :raises InvalidInput: if ``volume_id`` is missing or invalid, or another parameter is malformed
     """
     found = history.of_volume(
         services.database, _volume_id(call),
@@ -122,7 +122,7 @@ def show_of_volume(services: api_services.ApiServices, call: operation.Call) -> 
 
 
 def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Explain an attachment: its record, its target, the next step and advice to the operator."""
+    """Explain the state of an attachment by its row, its target, the next step and advice."""
     row = call.target
     last = history.last_of_attachment(services.database, row.id)
     others = [] if row.initiator is None else attachment_queries.of_pair(

@@ -1,4 +1,4 @@
-"""Schemas and views of attachments, and filters of attachment lists."""
+"""Schemas and views of attachments, and the filters of attachment lists."""
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -32,7 +32,8 @@ UPDATE = schema.wrapped('attachment', schema.obj(
     {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
 
 NO_MODE = 'null'
-"""Mode that is shown for an attachment without a mode, as in Cinder: a string, not JSON's null."""
+"""``attach_mode`` of an attachment without a mode. As in Cinder, it is a string, not JSON's null.
+"""
 TARGET = 'target'
 CONSUMER = 'consumer'
 
@@ -44,7 +45,7 @@ _SUMMARY = {
     'volume_id': schema.UUID,
 }
 SUMMARY = schema.View(_SUMMARY)
-"""Attachment in a list without details."""
+"""View of an attachment in a list without details."""
 
 _DETAIL = {
     **_SUMMARY,
@@ -54,7 +55,7 @@ _DETAIL = {
     'connection_info': (answers.CONNECTION, schema.GIVEN),
 }
 DETAIL = schema.View(_DETAIL)
-"""Attachment with details. ``connection_info`` is None if it is unknown."""
+"""View of an attachment with details. ``connection_info`` is None if it is unknown."""
 
 _SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
 _REMAINING = schema.View(_SHARED)
@@ -93,7 +94,10 @@ CREATION = {operation.V(1, 4): {DRY_RUN: {
                                       'Return the attachment that the request would create, with '
                                       'an ID of zeros, or the error that the request would '
                                       'return.'}}}
-"""Query parameters that the extension adds to lists, deletes and creates."""
+"""Query parameters of a create request, by extension version.
+
+`FILTERS`, `INDEX` and `DELETION` contain those of lists and of a delete request.
+"""
 
 _ADDED = schema.View(_MORE).keys
 ONE_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachment')}
@@ -101,18 +105,21 @@ SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
     {**_ADDED, **_RESERVED}, 'attachment')}
 EACH_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachments')}
 REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
-"""Changes of the response schemas by the extension.
+"""Functions that add the keys of the extension to the response of a delete request, by version.
 
-They apply to a create or update, to a show, to a list with details, and to the list that a delete
-returns.
+`ONE_EXTENDED` is for the responses of create and update requests, `SHOWN_EXTENDED` for a single
+attachment, and `EACH_EXTENDED` for lists with details.
 """
 
 
 Pairs = Sequence[records.Pair] | None
-"""Pair of each attachment, in the same order. None if the extension was not negotiated."""
+"""(volume, initiator) pair of each attachment of a list, in the order of the list.
+
+None means that the extension was not negotiated.
+"""
 _WORDS = frozenset(attachment_lifecycle.WIRE_STATUS.values())
 _STATUS = ('status', 'attach_status')
-# Columns of filters whose names differ from the column names.
+# Columns by filter name, for filters that are not named like their column.
 _COLUMNS = {'instance_id': 'instance_uuid', 'host': 'attached_host'}
 
 _RULES = listing.FilterRules(
@@ -125,7 +132,7 @@ def details(attachments: Sequence[records.Attachment], infos: Mapping[str, Any],
     """Return attachments with details.
 
     :param infos: connection information by attachment ID
-    :param pairs: pair of each attachment; None leaves out the keys of the extension
+    :param pairs: pair of each attachment; None to leave out the keys of the extension
     """
     if pairs is None:
         return [DETAIL.show(one, connection_info=infos[one.id]) for one in attachments]
@@ -148,7 +155,10 @@ def remaining(services: api_services.ApiServices, call: operation.Call,
 
 def reserved(services: api_services.ApiServices, call: operation.Call,
              attachment: records.Attachment) -> dict[str, Any]:
-    """Return the SCSI reservation of the host, or an empty dict below ``blockattach 1.1``."""
+    """Return the key ``reservation``, which contains the SCSI reservation of the host.
+
+    :returns: an empty dict for clients that have not negotiated ``blockattach 1.1``
+    """
     # Lists do not show reservations, because the backend is called for each attachment.
     if call.extension is None or call.extension < _RESERVATIONS:
         return {}
@@ -157,7 +167,10 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
 
 def of_pair(services: api_services.ApiServices, call: operation.Call,
             attachments: Sequence[records.Attachment]) -> Pairs:
-    """Return the pair of each attachment, or None if the extension was not negotiated."""
+    """Return the pair of each attachment, or None if the extension was not negotiated.
+
+    For an attachment without an initiator, the pair is empty.
+    """
     if call.extension is None:
         return None
     found = attachment_queries.shared_connections(
@@ -172,7 +185,8 @@ def _enforced_by(attachment: records.Attachment, pair: records.Pair) -> str | No
     """
     if attachment.connector is None:
         return None
-    # The adopted connections of a volume share a credential, so a host may use that of another.
+    # All adopted connections of a volume share a credential, so a host can use the connection of
+    # another host.
     if pair.adopted:
         return CONSUMER
     # The target distinguishes initiators, not attachments. It accepts the writes of a host if any
@@ -191,8 +205,8 @@ def asked_filters(services: api_services.ApiServices,
                   call: operation.Call) -> attachment_queries.Filters | None:
     """Return the filters of a list request, or None if no attachment can match.
 
-    :raises InvalidFilter: a filter is unknown, see `listing.asked`
-    :raises InvalidInput: a parameter is malformed
+    :raises InvalidFilter: if a filter is unknown, see `listing.asked`
+    :raises InvalidInput: if a parameter is malformed
     """
     rules = _RULES.allowed_by(services.filters, 'attachment')
     more = (operation.at_version(INDEX, call.extension or operation.NONE) or {}).keys()
@@ -200,7 +214,7 @@ def asked_filters(services: api_services.ApiServices,
         rules, known=rules.known | (more - {WATCH}), own=frozenset(more & {WATCH})))
     equal: dict[str, str] = {}
     for key, value in asked.equal.items():
-        # Two names of a column with different values.
+        # Two filters require different values of the same column.
         if equal.setdefault(_COLUMNS.get(key, key), value) != value:
             return None
     project_id = equal.get('project_id')
@@ -217,9 +231,9 @@ def asked_filters(services: api_services.ApiServices,
 
 
 def _states(requested: listing.Asked) -> tuple[attachment_lifecycle.State, ...] | None:
-    """Return the attachment states that match the status filters, or None for all states.
+    """Return the attachment states that match the filters, or None for all states.
 
-    Both ``status`` and ``attach_status`` filter by the status.
+    The filters ``status`` and ``attach_status`` have the same meaning.
     """
     words = set(_WORDS)
     for key in _STATUS:
@@ -234,6 +248,6 @@ def _states(requested: listing.Asked) -> tuple[attachment_lifecycle.State, ...] 
 
 
 def _columns_like(requested: listing.Asked) -> dict[str, str]:
-    # Without filters of the status, because the database stores other words than the API shows.
+    # Filters of the status are left out, because the database stores states and not statuses.
     return {_COLUMNS.get(key, key): text
             for key, text in requested.like.items() if key not in _STATUS}

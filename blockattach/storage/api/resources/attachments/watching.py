@@ -17,19 +17,22 @@ _LAST = 'Last-Event-ID'
 
 
 def is_asked(call: operation.Call) -> bool:
-    """Return True if the request asks for a stream instead of a list.
+    """Return True if the request is for a stream of attachment events instead of a list.
 
-    :raises InvalidInput: ``watch`` is not a boolean
+    :raises InvalidInput: if ``watch`` is not a boolean
     """
     return call.extension is not None and call.extension >= SINCE and listing.flag(
         call, views.WATCH)
 
 
 def watch(services: api_services.ApiServices, call: operation.Call) -> streams.Watch:
-    """Return the stream that starts now, or after the last event that the client has received.
+    """Return the description of the stream that answers a watch request.
 
-    :raises InvalidInput: a filter is not supported, or Last-Event-ID is not the ID of an event
-    :raises NotAuthorized: the caller may not watch attachments
+    With ``Last-Event-ID``, the stream starts after this event. Otherwise the stream contains only
+    events that occur after the request.
+
+    :raises InvalidInput: if a filter is not supported, or Last-Event-ID is not the ID of an event
+    :raises NotAuthorized: if the caller may not watch attachments
     """
     services.policy.authorize(call.context, policies.WATCH, call.context.project_id)
     wanted = views.asked_filters(services, call)
@@ -37,15 +40,15 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
         raise errors.InvalidInput(
             'Cannot watch attachments with these filters. Supported filters are volume_id, '
             'instance_id, host, id and project_id.')
-    # Events get their positions when a reader asks. Without this loop, a new stream would begin
-    # with events that occurred before the request.
+    # Events get their positions only when a reader calls `number`. Without this loop, a new stream
+    # would begin with events that occurred before the request.
     while history.number(services.database):
         pass
     first, last = history.positions(services.database)
     text = call.headers.get(_LAST)
     if text is None:
         return streams.Watch(wanted, last)
-    # The stream would otherwise be silent until the positions reach the ID.
+    # With a higher ID, the stream would send no event until the positions reach the ID.
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= last):
         raise errors.InvalidInput(f'{_LAST} is not the ID of an event of this service.')
     after = int(text)
@@ -53,5 +56,5 @@ def watch(services: api_services.ApiServices, call: operation.Call) -> streams.W
 
 
 def render(event: records.AttachmentEvent) -> bytes:
-    """Return the data of an event as JSON."""
+    """Return an attachment event as JSON."""
     return responses.dumps(views_of_history.WATCHED.show(event))

@@ -31,9 +31,9 @@ View = Callable[[api_services.ApiServices, operation.Call, Sequence[domain.Snaps
 
 def target(caller: request_context.RequestContext, database: storage_db.Database,
            snapshot_id: str) -> domain.Snapshot:
-    """Return a snapshot of the caller's project, or of any project for an administrator.
+    """Return a snapshot of the project of the caller, or of any project for an administrator.
 
-    :raises SnapshotNotFound: the snapshot does not exist, or the caller cannot see it
+    :raises SnapshotNotFound: if the snapshot does not exist, or the caller cannot see the snapshot
     """
     found = snapshot_queries.get(database, snapshot_id)
     if not access.is_visible(caller, found.project_id):
@@ -57,7 +57,7 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create a snapshot record, and start the creation of the snapshot."""
+    """Create the row of a snapshot, and start the creation of the snapshot on its backend."""
     caller = call.context
     if not caller.project_id:
         raise errors.InvalidInput(
@@ -85,17 +85,17 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a snapshot."""
+    """Start the deletion of a snapshot."""
     services.snapshots.delete(call.context, call.target)
 
 
 def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a snapshot regardless of its status."""
+    """Start the deletion of a snapshot regardless of its status (os-force_delete)."""
     services.snapshots.delete(call.context, call.target, force=True)
 
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Reset the status of a snapshot."""
+    """Reset the status of a snapshot (os-reset_status)."""
     status = call.body['os-reset_status']['status'].lower()
     if status not in domain.RESETTABLE:
         raise errors.InvalidInput(
@@ -105,7 +105,7 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def update_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Update the status and progress of a snapshot, as reported by the consumer."""
+    """Store the status and progress that a consumer reports (os-update_snapshot_status)."""
     asked: Mapping[str, Any] = call.body['os-update_snapshot_status']
     progress = asked.get('progress')
     snapshots.state_status(services.database, call.target, asked['status'],
@@ -113,14 +113,15 @@ def update_status(services: api_services.ApiServices, call: operation.Call) -> N
 
 
 def revert(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Revert a volume to its latest snapshot."""
+    """Start to revert a volume to its latest snapshot."""
     services.snapshots.revert(call.context, call.target, call.body['revert'].get('snapshot_id'))
 
 
 def _in_use(force: str | bool | None, version: operation.V) -> bool:
-    """Return True if the volume of the snapshot may be in use.
+    """Return True if a snapshot of a volume in use is allowed.
 
-    :raises InvalidInput: ``force`` is false at a version that always allows volumes in use
+    :param force: parameter of the request; None if absent
+    :raises InvalidInput: if ``force`` is false at a version that always allows volumes in use
     """
     if force is None:
         return version >= _IN_USE
@@ -133,10 +134,10 @@ def _in_use(force: str | bool | None, version: operation.V) -> bool:
 
 
 def _texts(requested: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the name and description, if the request has them."""
+    """Return the trimmed name and description in a request. Absent keys are left out."""
     found: dict[str, str | None] = {}
     for key in ('name', 'description'):
-        # The key without the prefix comes last, so that its value is used if there are both.
+        # The key without the prefix is read last, so its value takes precedence.
         for said in (f'display_{key}', key):
             if said in requested:
                 found[key] = None if requested[said] is None else requested[said].strip()
@@ -163,8 +164,8 @@ def _filters(services: api_services.ApiServices,
              call: operation.Call) -> snapshot_queries.Filters | None:
     """Return the filters of a list request, or None if no snapshot can match.
 
-    :raises InvalidFilter: a filter is unknown, see `listing.asked`
-    :raises InvalidInput: a value is malformed
+    :raises InvalidFilter: if a filter is unknown, see `listing.asked`
+    :raises InvalidInput: if a value is malformed
     """
     own = frozenset(('with_count',)) if call.version >= listing.COUNTED else frozenset()
     asked = listing.asked(call, dataclasses.replace(

@@ -20,10 +20,12 @@ MANAGE = {operation.BASE: schema.wrapped('snapshot', schema.obj({
 
 
 def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create a record for a snapshot on the backend of its volume, and start managing it.
+    """Create the row of a snapshot, and start to take over existing storage as this snapshot.
 
-    :raises VolumeNotFound: the volume does not exist
-    :raises InvalidInput: a value is not valid
+    The storage is on the backend of the volume that the request names.
+
+    :raises VolumeNotFound: if the volume does not exist
+    :raises InvalidInput: if a value is invalid
     """
     caller, asked = call.context, call.body['snapshot']
     if not caller.project_id:
@@ -43,5 +45,5 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def unmanage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Unmanage a snapshot. The backend keeps the data."""
+    """Remove a snapshot from the service, without deleting its data on the backend."""
     snapshots.unmanage(services.database, call.target)

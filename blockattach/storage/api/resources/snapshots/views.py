@@ -1,4 +1,4 @@
-"""Request and response schemas of snapshots at each version."""
+"""Request and response schemas of snapshots by microversion, and views of snapshots."""
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -48,11 +48,11 @@ _EXTENDED = schema.View({
         {'type': 'string', 'pattern': '^[0-9]{1,3}%$'},
         lambda snapshot: f'{snapshot.progress}%'),
 })
-"""Keys of a show and of lists with details, for callers whom the policy allows to see them."""
+"""Response keys of a snapshot with details, for callers who may see them."""
 
 
 class Added(NamedTuple):
-    """Keys that a version added."""
+    """Response keys of a snapshot that a microversion added."""
 
     since: V
     view: schema.View
@@ -67,7 +67,11 @@ ADDED = (
 
 def _by_version(around: Callable[[schema.Schema], schema.Schema],
                 more: Mapping[str, schema.Schema] | None = None) -> dict[V, schema.Schema]:
-    """Return the response schema at each version that changed the keys of a snapshot."""
+    """Return the response schemas by the microversions that added keys to a snapshot.
+
+    :param around: function that returns the schema of the response for the schema of a snapshot
+    :param more: schemas of further keys, which not all callers see
+    """
     one: schema.Schema = schema.extend(_MADE.whole, more or {})
     found = {BASE: around(one)}
     for since, view in ADDED:
@@ -95,7 +99,7 @@ DETAILS = _by_version(_list, _EXTENDED.keys)
 
 
 def made(call: operation.Call, snapshot: snapshots.Snapshot) -> dict[str, Any]:
-    """Return a snapshot as the response to its creation."""
+    """Return a snapshot in the form of a create or update response."""
     shown = _MADE.show(snapshot)
     for since, view in ADDED:
         if call.version >= since:

@@ -1,7 +1,8 @@
-"""Handlers of volume actions. The only key of the request body names the action.
+"""Handlers of volume actions (``POST /volumes/{id}/action``).
 
-Most of these actions are older than attachments and carry less information.
-`blockattach.storage.control.legacy` translates them to state changes of attachments.
+Most of these actions are older than the attachments API, and their requests contain less
+information. `blockattach.storage.control.legacy` translates these actions to state changes of
+attachments.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -22,35 +23,38 @@ _ATTACH_STATUSES = (None, reset_rule.ATTACHED, reset_rule.DETACHED)
 
 
 def reserve(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Reserve the volume for a consumer that a later request names."""
+    """Reserve the volume for a consumer that a later request names (os-reserve)."""
     services.legacy.reserve(call.context, call.target, _forbidden_by(services, call))
 
 
 def unreserve(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Release the reservation of os-reserve."""
+    """Release a reservation that os-reserve has created (os-unreserve)."""
     services.legacy.unreserve(call.context, call.target)
 
 
 def begin_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Begin detaching the volume."""
+    """Announce the detach of an attachment, which sets the volume to status detaching.
+
+    No attachment changes (os-begin_detaching).
+    """
     services.legacy.begin_detaching(call.context, call.target)
 
 
 def roll_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Roll back os-begin_detaching."""
+    """Withdraw the announcement of a detach by os-begin_detaching (os-roll_detaching)."""
     services.legacy.roll_detaching(call.context, call.target)
 
 
 def initialize_connection(services: api_services.ApiServices,
                           call: operation.Call) -> dict[str, Any]:
-    """Connect a host, and return its connection information."""
+    """Connect a host, and return its connection information (os-initialize_connection)."""
     connector = _connector(call.body['os-initialize_connection']['connector'])
     row = services.legacy.initialize_connection(call.context, call.target, connector,
                                                 _forbidden_by(services, call))
     info = access.connection_infos(services.policy, call.context, services.database,
                                    [row])[row.id]
     assert info is not None
-    # The attachments API has a flat object with these keys. This older action has a nested one.
+    # The attachments API returns a flat object with these keys, this older action a nested object.
     return {'connection_info': {
         'driver_volume_type': info['driver_volume_type'],
         'data': {key: value for key, value in info.items()
@@ -60,14 +64,14 @@ def initialize_connection(services: api_services.ApiServices,
 
 
 def terminate_connection(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Disconnect a host."""
+    """Disconnect the host of a connector (os-terminate_connection)."""
     connector = call.body['os-terminate_connection']['connector']
     services.legacy.terminate_connection(
         call.context, call.target, None if connector is None else _connector(connector))
 
 
 def attach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Attach the volume to a server or a host."""
+    """Record the server or the host that uses the volume (os-attach)."""
     body: Mapping[str, str] = call.body['os-attach']
     host = body.get('host_name')
     consumer = attachments.Attached(
@@ -80,23 +84,26 @@ def attach(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def detach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete the named attachment, or the only attachment if none is named."""
+    """Delete the attachment that the request names (os-detach).
+
+    A request without an attachment ID deletes the only attachment of the volume.
+    """
     # Clients may send null instead of an object.
     body = call.body['os-detach'] or {}
     services.legacy.detach(call.context, call.target, body.get('attachment_id'))
 
 
 def force_detach(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete an attachment regardless of its state.
+    """Delete an attachment regardless of its state (os-force_detach).
 
-    The connector of the request is ignored, because the row of the attachment contains it.
+    The connector in the request is ignored, because the attachment row contains the connector.
     """
     body = call.body['os-force_detach']
     services.legacy.force_detach(call.context, call.target, body.get('attachment_id'))
 
 
 def reset_status(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Reset the statuses of a volume."""
+    """Reset the status, attach status or migration status of a volume (os-reset_status)."""
     # Cinder ignores the case of statuses.
     body = {key: word.lower() for key, word in call.body['os-reset_status'].items()
             if word is not None}
@@ -115,12 +122,18 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete the volume regardless of its status. Live attachments still prevent the deletion."""
+    """Delete the volume regardless of its status (os-force_delete).
+
+    Live attachments still prevent the deletion.
+    """
     services.volumes.delete(call.context, call.target, force=True)
 
 
 def update_readonly_flag(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Set the read-only flag, which applies to attachments that are created afterwards."""
+    """Set the read-only flag of the volume (os-update_readonly_flag).
+
+    The flag applies to attachments that are created afterwards.
+    """
     value = call.body['os-update_readonly_flag']['readonly']
     volumes.set_readonly(services.database, call.target, bool(listing.boolean(value)))
 
@@ -130,10 +143,11 @@ def _forbidden_by(services: api_services.ApiServices, call: operation.Call) -> s
 
 
 def _connector(value: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """Return the connector of a request if it is valid.
+    """Validate the connector of a request, and return the connector.
 
-    :raises ConnectorUnusable: the connector is a string, which identifies no host
-    :raises InvalidInput: the connector fails `connection.check_connector`
+    :raises ConnectorUnusable: if the connector is a string, as old clients send, which identifies
+        no host
+    :raises InvalidInput: if the connector fails `connection.check_connector`
     """
     if isinstance(value, str):
         raise errors.ConnectorUnusable(missing='initiator')

@@ -1,4 +1,4 @@
-"""Handlers of operations on a single volume."""
+"""Handlers that create, show or delete a volume, or show its encryption metadata."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +17,7 @@ from blockattach.storage.policy import volumes as policies
 
 _FORCED = V(3, 23)
 
-# Groups and sources that are not supported: key, first version and error.
+# Keys of a create request that name an unsupported group or source: key, first version and error.
 _SOURCES = (
     ('consistencygroup_id', operation.BASE, 'ConsistencyGroup %s could not be found.'),
     ('group_id', V(3, 13), 'Group %s could not be found.'),
@@ -33,10 +33,10 @@ def show(services: api_services.ApiServices, call: operation.Call) -> dict[str, 
 
 
 def create(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create a volume record, and start the creation of the volume.
+    """Create the row of a volume, and start the creation of the volume on a backend.
 
-    :raises InvalidInput: a value is not valid
-    :raises NotFound: a resource that the request names does not exist
+    :raises InvalidInput: if a value is invalid
+    :raises NotFound: if a resource that the request names does not exist
     """
     if not call.context.project_id:
         raise errors.InvalidInput('Cannot create volume. A project-scoped token is required.')
@@ -71,7 +71,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a volume, and with ``cascade`` its snapshots."""
+    """Start the deletion of a volume and, if ``cascade`` is true, of its snapshots."""
     force = call.version >= _FORCED and listing.flag(call, 'force')
     if force:
         services.policy.authorize(call.context, policies.FORCE_DELETE, call.target.project_id)
@@ -81,7 +81,7 @@ def delete(services: api_services.ApiServices, call: operation.Call) -> None:
 def encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show the encryption metadata of a volume.
 
-    Nova requests them before it attaches a volume, even if the volume is not encrypted.
+    Nova requests the metadata before it attaches a volume, even if the volume is not encrypted.
     """
     return views.encryption(services, call.target)
 
@@ -89,7 +89,7 @@ def encryption(services: api_services.ApiServices, call: operation.Call) -> dict
 def encryption_key(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """Show one item of the encryption metadata of a volume.
 
-    :raises NotFound: the metadata have no such item
+    :raises NotFound: if the metadata have no such item
     """
     key = call.path['key']
     found = views.encryption(services, call.target)
@@ -102,8 +102,10 @@ def find_kind(services: api_services.ApiServices, call: operation.Call,
               id_or_name: str | None) -> records.VolumeType:
     """Return the volume type that a request names, or the default volume type.
 
-    :raises NotFound: the type does not exist, or the caller cannot see it
-    :raises ConfigurationError: the configured default volume type does not exist
+    :param id_or_name: ID or name of the type in the request; None or empty if the request names no
+        type
+    :raises NotFound: if the type does not exist, or the caller cannot see the type
+    :raises ConfigurationError: if the configured default volume type does not exist
     """
     if not id_or_name:
         return access.default_volume_type(call.context, services.database,

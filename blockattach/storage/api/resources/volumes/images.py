@@ -1,4 +1,4 @@
-"""Images of volumes: imageRef of new volumes, os-volume_upload_image and os-reimage."""
+"""Images of volumes: creation from an image, os-volume_upload_image and os-reimage."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +16,7 @@ from blockattach.storage.policy import access
 from blockattach.storage.policy import volumes as policies
 
 KEYS = ('image_id', 'imageRef')
-"""Fields of the request that name the image of a new volume."""
+"""Keys of a create request that name the image of the new volume."""
 _OTHERS = ('snapshot_id', 'source_volid')
 _MORE = operation.V(3, 1)
 _RESERVED = 'reserved'
@@ -58,12 +58,12 @@ REIMAGE = schema.obj({'image_id': {**schema.UUID, 'maxLength': 36},
 
 def find_image(services: api_services.ApiServices, call: operation.Call,
                requested: Mapping[str, Any]) -> images.Image | None:
-    """Return the image to create the volume from, or None if the request names no image.
+    """Return the image from which a volume is to be created.
 
-    :returns: None also if the request names a snapshot or a volume as well
-    :raises InvalidInput: the image does not exist, or Glance is not configured
-    :raises Conflict: several images have the requested name
-    :raises NotAuthorized: the caller may not create volumes from images
+    :returns: None if the request names no image, or names a snapshot or a volume in addition
+    :raises InvalidInput: if the image does not exist, or Glance is not configured
+    :raises Conflict: if several images have the requested name
+    :raises NotAuthorized: if the caller may not create volumes from images
     """
     ref = next((requested[key] for key in KEYS if requested.get(key)), None)
     if ref is None:
@@ -77,7 +77,10 @@ def find_image(services: api_services.ApiServices, call: operation.Call,
 
 def with_type(services: api_services.ApiServices, call: operation.Call, image: images.Image,
               requested: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the request with the volume type of the image, unless the request names a type."""
+    """Return the values of a create request, with the volume type that the image names.
+
+    A volume type in the request takes precedence.
+    """
     kind = image.properties.get(images.VOLUME_TYPE)
     if not kind or requested.get('volume_type'):
         return requested
@@ -90,9 +93,10 @@ def with_type(services: api_services.ApiServices, call: operation.Call, image: i
 
 
 def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | None:
-    """Return the image data that the creation of a volume stores, or None without an image.
+    """Return the properties of an image to store with the work of creating a volume.
 
-    :raises InvalidInput: the image does not fit into ``size_gb`` GiB
+    :returns: None if the volume is not created from an image
+    :raises InvalidInput: if the image does not fit into ``size_gb`` GiB
     """
     if image is None:
         return None
@@ -101,7 +105,7 @@ def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | No
 
 
 def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Upload a volume to a new image."""
+    """Upload a volume to a new image (os-volume_upload_image)."""
     asked, volume = call.body['os-volume_upload_image'], call.target
     wanted = {'name': asked['image_name'],
               'disk_format': asked.get('disk_format') or images.RAW,
@@ -141,7 +145,7 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def reimage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Replace the data of a volume with another image."""
+    """Replace the data of a volume with the data of an image (os-reimage)."""
     asked, volume = call.body['os-reimage'], call.target
     if volume.status == _RESERVED:
         services.policy.authorize(call.context, policies.REIMAGE_RESERVED, volume.project_id)

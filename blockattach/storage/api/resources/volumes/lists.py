@@ -1,4 +1,4 @@
-"""Lists and the summary of volumes."""
+"""Handlers of the lists and of the summary of volumes."""
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def summary(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Return the number of volumes, their total size in GiB and their metadata values."""
+    """Return the number of volumes, their total size in GiB and, from 3.36 on, their metadata."""
     wanted = _filters(services, call)
     totals = volume_queries.Totals(0, 0) if wanted is None else volume_queries.totals(
         services.database, wanted)
@@ -72,8 +72,8 @@ def _filters(services: api_services.ApiServices,
              call: operation.Call) -> volume_queries.Filters | None:
     """Return the filters of a list request, or None if no volume can match.
 
-    :raises InvalidFilter: a filter is unknown, see `listing.asked`
-    :raises InvalidInput: a value is malformed
+    :raises InvalidFilter: if a filter is unknown, see `listing.asked`
+    :raises InvalidInput: if a value is malformed
     """
     asked = listing.asked(call, _rules(services, call.version))
     nothing = asked.nothing or not asked.like.keys() <= _TEXTS
@@ -106,7 +106,7 @@ def _filters(services: api_services.ApiServices,
 
 
 def _sizes(text: str) -> list[int]:
-    # A value that is no size matches no volume, and is no error.
+    # A value that is not a size matches no volume, and is not an error.
     found = listing.literal(text)
     return [int(one) for one in (found if isinstance(found, list) else [found or ''])
             if one.isascii() and one.isdigit() and len(one) < 10]

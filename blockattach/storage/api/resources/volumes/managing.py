@@ -28,9 +28,9 @@ MANAGE = {operation.BASE: _BASE, manageable.BY_CLUSTER: schema.extend(
 
 
 def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create a record for an existing volume on a backend, and start managing it.
+    """Create the row of a volume, and start to take over existing storage as this volume.
 
-    :raises InvalidInput: a value is not valid
+    :raises InvalidInput: if a value is invalid
     """
     asked = call.body['volume']
     place = manageable.place(call, asked, manageable.BY_CLUSTER)
@@ -51,5 +51,5 @@ def manage(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def unmanage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Unmanage a volume. The backend keeps the data."""
+    """Remove a volume from the service, without deleting its data on the backend."""
     services.managing.unmanage(call.context, call.target)

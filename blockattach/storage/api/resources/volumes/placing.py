@@ -1,4 +1,4 @@
-"""Explanation of pool selection, for clients of ``blockattach 1.6``."""
+"""Explanation of pool selection (``/scheduler-stats/explain_pools``, ``blockattach 1.6``)."""
 from typing import Any
 
 from blockattach.platform import errors
@@ -29,16 +29,16 @@ EXPLAINED = answers.whole({
     'availability_zone': answers.TEXT,
     'pools': schema.array(answers.whole(_VERDICT)),
 })
-"""Response schema: suitable pools, best first, then the others.
+"""Response schema. The suitable pools are listed first, best first, then the rejected pools.
 
 ``left_gb`` is null for a pool without a capacity limit.
 """
 
 
 def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Return the verdict of a scheduler on each pool, without creating or reserving anything.
+    """Show for each pool whether a scheduler would select the pool for a new volume, and why.
 
-    :raises InvalidInput: the size is missing or not valid, or the zone does not exist
+    :raises InvalidInput: if the size is missing or invalid, or if the zone does not exist
     """
     size = call.query.get('size', '')
     # Nine digits fit into the columns of sizes, which have 32 bits.

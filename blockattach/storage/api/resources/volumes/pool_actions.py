@@ -40,7 +40,7 @@ MIGRATION_COMPLETION = schema.obj({'new_volume': schema.UUID,
 
 
 def extend(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Extend a volume. A volume in use can be extended since 3.42."""
+    """Start to extend a volume (os-extend). A volume in use can be extended from 3.42 on."""
     in_use = call.version >= _IN_USE and call.target.status == placement.IN_USE
     # Cinder has a policy rule of its own for volumes in use.
     if in_use:
@@ -50,9 +50,9 @@ def extend(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def complete_extend(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Reject the completion of an extend operation.
+    """Reject the request of a consumer to complete an extend (os-extend_volume_completion).
 
-    No extend operation waits for the consumer, because backends extend volumes by themselves.
+    An extend never waits for the consumer, because backends extend volumes by themselves.
 
     :raises InvalidVolume: always
     """
@@ -62,11 +62,11 @@ def complete_extend(services: api_services.ApiServices, call: operation.Call) ->
 
 
 def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Migrate a volume to another backend.
+    """Start to migrate a volume to another backend (os-migrate_volume).
 
-    The data are always copied, as Cinder does with ``force_host_copy``.
+    The data is always copied, as in Cinder with ``force_host_copy``.
 
-    :raises InvalidInput: the request names neither a host nor a cluster, or both
+    :raises InvalidInput: if the request names neither a host nor a cluster, or both
     """
     asked = call.body['os-migrate_volume']
     named = list(filter(None, (asked.get('host'), asked.get('cluster'))))
@@ -77,12 +77,12 @@ def migrate(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def complete_migration(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Reject the completion of a migration.
+    """Reject the request of a consumer to complete a migration (os-migrate_volume_completion).
 
-    No migration waits for the consumer, because only unused volumes are migrated.
+    A migration never waits for the consumer, because only volumes without attachments migrate.
 
-    :raises VolumeNotFound: the new volume does not exist
-    :raises InvalidVolume: the new volume exists
+    :raises VolumeNotFound: if the new volume in the request does not exist
+    :raises InvalidVolume: if the new volume exists
     """
     access.volume(call.context, services.database,
                   call.body['os-migrate_volume_completion']['new_volume'])
@@ -90,7 +90,7 @@ def complete_migration(services: api_services.ApiServices, call: operation.Call)
 
 
 def retype(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Retype a volume."""
+    """Start to change the type of a volume (os-retype)."""
     asked: dict[str, Any] = call.body['os-retype']
     kind = access.find_volume_type(call.context, services.database, asked['new_type'])
     multiattach = volume_type.is_multiattach(kind.extra_specs)

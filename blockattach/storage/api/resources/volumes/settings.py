@@ -1,6 +1,6 @@
-"""Volume attributes that users set, which need no call to a backend.
+"""Updates of volumes that need no call to a backend.
 
-These are the name, the description, the metadata, the image metadata and the bootable flag.
+They change the name, the description, the metadata, the image metadata and the bootable flag.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ SET_BOOTABLE = schema.obj({'bootable': views.BOOLEAN}, required=['bootable'])
 
 
 def update(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update the name, the description or all metadata of a volume."""
+    """Update the name or the description of a volume, or replace its metadata."""
     asked = call.body['volume']
     values = {name: text(asked, name) for name in TEXTS
               if name in asked or f'display_{name}' in asked}
@@ -54,9 +54,11 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def text(requested: Mapping[str, Any], key: str) -> str | None:
-    """Return the trimmed name or description of a request, or None if it is absent or null.
+    """Return the trimmed name or description in a request, or None if the value is absent or null.
 
-    :raises InvalidInput: the text has more than 255 characters
+    :param key: ``name`` or ``description``. The older key with the prefix ``display_`` is used if
+        the key is absent
+    :raises InvalidInput: if the text has more than 255 characters
     """
     found: str | None = requested.get(key, requested.get(f'display_{key}'))
     if found is None:
@@ -77,7 +79,7 @@ def show_image_metadata(services: api_services.ApiServices,
                         call: operation.Call) -> dict[str, Any]:
     """Show the image metadata of a volume.
 
-    :raises ImageMetadataNotFound: the volume has no image metadata
+    :raises ImageMetadataNotFound: if the volume has no image metadata
     """
     if not call.target.image_metadata:
         raise errors.ImageMetadataNotFound(volume_id=call.target.id)
@@ -85,11 +87,12 @@ def show_image_metadata(services: api_services.ApiServices,
 
 
 def set_image_metadata(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Add or update image metadata of a volume, and return all of them.
+    """Create or update image metadata items of a volume, and return all image metadata.
 
-    :raises NotAuthorized: the caller may not update the metadata of the volume
+    :raises NotAuthorized: if the caller may not update the metadata of the volume
     """
-    # A second rule, besides that of the operation. Image metadata are metadata of the volume too.
+    # As in Cinder, the rule for the metadata of the volume applies in addition to the rule of the
+    # operation.
     services.policy.authorize(call.context, policies.UPDATE_METADATA, call.target.project_id)
     added = call.body['os-set_image_metadata']['metadata']
     return {'metadata': volumes.change_image_metadata(
@@ -99,8 +102,8 @@ def set_image_metadata(services: api_services.ApiServices, call: operation.Call)
 def unset_image_metadata(services: api_services.ApiServices, call: operation.Call) -> None:
     """Delete an image metadata item of a volume.
 
-    :raises ImageMetadataNotFound: the volume has no such item
-    :raises NotAuthorized: the caller may not delete metadata of the volume
+    :raises ImageMetadataNotFound: if the volume has no such item
+    :raises NotAuthorized: if the caller may not delete metadata of the volume
     """
     services.policy.authorize(call.context, policies.DELETE_METADATA, call.target.project_id)
     key = call.body['os-unset_image_metadata']['key']

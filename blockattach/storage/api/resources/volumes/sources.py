@@ -19,20 +19,22 @@ progress_of = images.progress_of
 _KEYS = ('snapshot_id', 'source_volid')
 _IMAGES = images.KEYS
 _BOOTED = operation.V(3, 46)
-"""First version that replaces the image of a volume-backed server with a snapshot.
+"""First version that creates a volume from the snapshot that an image refers to.
 
-The properties of such an image contain the ID of the snapshot. The image itself has no data.
+Nova creates such images of servers that boot from a volume. The properties of the image contain
+the ID of the snapshot, and the image itself has no data.
 """
 
 
 def made_before(services: api_services.ApiServices, call: operation.Call,
                 requested: Mapping[str, Any]) -> records.Volume | None:
-    """Return the volume that an earlier copy of the request created, or None.
+    """Return the volume that an earlier request with the same Idempotency-Key has created.
 
     The volume is looked up before the source, because the source may have been deleted since.
 
-    :raises VolumeNotFound: the volume is deleted
-    :raises IdempotencyKeyReused: the key was used with another body
+    :returns: None if there is no such request, or if the request names no source
+    :raises VolumeNotFound: if the volume is deleted
+    :raises IdempotencyKeyReused: if the key was used with another body
     """
     if all(requested.get(key) is None for key in (*_KEYS, *_IMAGES)):
         # `VolumeControl.create` finds the volume of a repeated request.
@@ -43,20 +45,23 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
 def of_image(services: api_services.ApiServices, call: operation.Call,
              requested: Mapping[str, Any],
              ) -> tuple[domain_images.Image | None, Mapping[str, Any]]:
-    """Return the image to create the volume from, and the request with values from the image.
+    """Return the image from which a volume is to be created, and the values of the request.
 
-    The image can set the volume type, or refer to a snapshot that replaces the image.
+    The image can add a volume type to the values. If the image refers to a snapshot, the snapshot
+    replaces the image in the values.
 
-    :raises InvalidInput: the image does not exist, or Glance is not configured
-    :raises Conflict: several images have the requested name
-    :raises NotFound: the image refers to a snapshot that the caller cannot see
+    :returns: image and values. The image is None if the request names no image, or if a snapshot
+        replaces the image.
+    :raises InvalidInput: if the image does not exist, or Glance is not configured
+    :raises Conflict: if several images have the requested name
+    :raises NotFound: if the image refers to a snapshot that the caller cannot see
     """
     image = images.find_image(services, call, requested)
     if image is None:
         return None, requested
     snapshot_id = image.boot_snapshot
     if snapshot_id is not None:
-        # At every version, because such an image is of no use without the snapshot.
+        # Checked at every version, because such an image is useless without the snapshot.
         try:
             _snapshot(services, call, snapshot_id)
         except errors.SnapshotNotFound:
@@ -73,9 +78,9 @@ def find(services: api_services.ApiServices, call: operation.Call,
          requested: Mapping[str, Any]) -> sources.Source | None:
     """Return the source volume or source snapshot, or None if the request names neither.
 
-    :raises VolumeNotFound, SnapshotNotFound: the source does not exist, or the caller cannot see
-        it
-    :raises InvalidInput: the request names more than one source
+    :raises VolumeNotFound, SnapshotNotFound: if the source does not exist, or the caller cannot
+        see the source
+    :raises InvalidInput: if the request names more than one source
     """
     snapshot_id, volume_id = (requested.get(key) for key in _KEYS)
     found = []
@@ -101,9 +106,11 @@ def zone(services: api_services.ApiServices, named: str | None,
          source: sources.Source | None) -> str:
     """Return the availability zone of a new volume.
 
-    The zone of the request comes first, then the zone of the source, then the default zone.
+    The zone in the request takes precedence over the zone of the source, and both over the default
+    zone.
 
-    :raises InvalidInput: no service is in the zone of the request
+    :param named: zone in the request; None if the request names no zone
+    :raises InvalidInput: if no service is in the zone that the request names
     """
     usual = services.availability_zone
     if named is None:
@@ -117,10 +124,11 @@ def zone(services: api_services.ApiServices, named: str | None,
 
 def check(services: api_services.ApiServices, source: sources.Source | None,
           kind: records.VolumeType, size_gb: int, zone: str) -> None:
-    """Check whether a volume can be created from a source. Without a source, do nothing.
+    """Check that the type, the size and the zone of a new volume are compatible with its source.
 
-    :raises InvalidInput: the type, size or zone does not fit
-        (`blockattach.storage.domain.sources`)
+    :param source: None for a volume without a source, which passes the check
+    :raises InvalidInput: if one of them is not compatible (`blockattach.storage.domain.sources`)
+    :raises InvalidVolume, InvalidSnapshot: if the status of the source does not allow the creation
     """
     if source is None:
         return

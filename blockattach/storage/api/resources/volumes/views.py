@@ -1,6 +1,6 @@
-"""Request and response schemas of volumes and of the actions on them.
+"""Request and response schemas of volumes and of volume actions, and views of volumes.
 
-The keys of a volume depend on the version, on the extension and on the caller.
+The keys of a volume in a response depend on the microversion, the extension and the caller.
 """
 import functools
 from collections.abc import Callable
@@ -112,7 +112,10 @@ _BY_RULE: Mapping[str, Mapping[str, Any]] = {
         'os-vol-mig-status-attr:migstat': (answers.NULLABLE_TEXT, 'migration_status'),
         'os-vol-mig-status-attr:name_id': answers.NULL},
 }
-"""Keys by policy rule. A caller sees the keys that the rule allows in the volume's project."""
+"""Response keys of a volume by the policy rule that allows a caller to see them.
+
+The rule is checked for the project of the volume.
+"""
 
 _ATTRIBUTES = {
     'migration_status': answers.NULLABLE_TEXT, 'volume_image_metadata': answers.TEXTS_BY_KEY,
@@ -120,11 +123,13 @@ _ATTRIBUTES = {
 
 
 class Added(NamedTuple):
-    """Key that a version added.
+    """Response key of a volume that a microversion added.
 
-    :ivar held: True if the value is the volume attribute of the same name; False if all volumes
-        have ``value``, which is None for features that this service lacks
-    :ivar admin: only administrators see the key
+    :ivar promise: schema of the value
+    :ivar held: True if the value is the attribute of the volume with the same name; False if the
+        value is ``value`` for all volumes
+    :ivar value: None for a feature that this service does not support
+    :ivar admin: True if only administrators see the key
     """
 
     since: V
@@ -149,7 +154,11 @@ ADDED = (
 
 def _by_version(volume: schema.Schema,
                 around: Callable[[schema.Schema], schema.Schema]) -> dict[V, schema.Schema]:
-    """Return the response schema at each version that changed the keys of a volume."""
+    """Return the response schemas by the microversions that added keys to a volume.
+
+    :param volume: schema of a volume at the base version
+    :param around: function that returns the schema of the response for the schema of a volume
+    """
     found = {}
     for row in ADDED:
         volume = schema.extend(volume, {row.key: row.promise},
@@ -175,7 +184,7 @@ DETAILS = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _list)
 SHOWN = _by_version(schema.extend(_MADE.whole, _ATTRIBUTES), _one)
 CREATED = _by_version(_MADE.whole, _one)
 
-# The backend encrypts the data, so consumers need no encryption key.
+# Only backends encrypt data, so consumers never need an encryption key.
 _PLAIN = schema.View({'encryption_key_id': answers.NULL})
 _ENCRYPTED = schema.View({
     'encryption_key_id': answers.NULL,
@@ -198,7 +207,7 @@ SUMMARY = {
 _MORE = {'attachment_count': answers.INTEGER}
 EXTENDED = {V(1, 0): schema.extending(_MORE, 'volume')}
 EXTENDED_LIST = {V(1, 0): schema.extending(_MORE, 'volumes')}
-"""Changes of the response schemas by the extension."""
+"""Functions that add the keys of the extension to a response schema, by extension version."""
 
 _LONGEST_TEXT = 255
 # Old clients send a string as the connector, which identifies no host.
@@ -241,10 +250,10 @@ def names(services: api_services.ApiServices, call: operation.Call,
 class Seen(NamedTuple):
     """Visibility of the volumes of a project for a caller.
 
-    :ivar admin: the caller is an administrator
-    :ivar hosts: the caller sees the hosts of attachments
-    :ivar rules: rules of `_BY_RULE` that allow the caller to see their keys
-    :ivar image_metadata: the caller sees the image metadata
+    :ivar admin: True if the caller is an administrator
+    :ivar hosts: True if the caller may see the hosts of attachments
+    :ivar rules: rules of `_BY_RULE` whose keys the caller may see
+    :ivar image_metadata: True if the caller may see the image metadata
     """
 
     admin: bool
@@ -262,10 +271,10 @@ def seen(services: api_services.ApiServices, call: operation.Call, project_id: s
 
 
 def facts(services: api_services.ApiServices, call: operation.Call) -> tuple[Seen, int | None]:
-    """Return the data that `one` needs besides the volume.
+    """Return the data for the response of `one` that is not part of the volume record.
 
-    :returns: the visibility of the volume and the number of its attachments, which is None if the
-        extension was not negotiated
+    :returns: the visibility of the volume, and the number of its attachments. The number is None
+        if the extension was not negotiated.
     """
     # The ETag is a digest of these values, so `one` must read nothing else.
     return (seen(services, call, call.target.project_id),
@@ -290,17 +299,18 @@ def details(services: api_services.ApiServices, call: operation.Call,
 
 def made(services: api_services.ApiServices, call: operation.Call,
          volume: records.Volume) -> dict[str, Any]:
-    """Return a volume as the response to its creation or update."""
-    # Without the keys of policy rules, which Cinder's responses to these requests do not have and
-    # Tempest's schemas do not allow.
+    """Return a volume in the form of a create or update response."""
+    # The keys of `_BY_RULE` are left out, because Cinder's responses to these requests do not have
+    # them and Tempest's schemas do not allow them.
     return _shown(call, volume, _seen_of_any(call),
                   _counts(services, call, [volume]).get(volume.id))
 
 
 def encryption(services: api_services.ApiServices, volume: records.Volume) -> dict[str, Any]:
-    """Return the encryption metadata a consumer needs.
+    """Return the encryption metadata of a volume for its consumer.
 
-    They are read from the volume type, whose encryption cannot change while volumes use it.
+    The metadata are read from the volume type. The encryption of a type cannot change while the
+    type has volumes.
     """
     found = volume_types.get(services.database, volume.volume_type_id).encryption \
         if volume.encrypted else None
@@ -309,7 +319,10 @@ def encryption(services: api_services.ApiServices, volume: records.Volume) -> di
 
 def _counts(services: api_services.ApiServices, call: operation.Call,
             volumes: Sequence[records.Volume]) -> dict[str, int]:
-    """Return the number of attachments by volume ID, or an empty dict without the extension."""
+    """Return the number of attachments of each volume by volume ID.
+
+    The result is empty if the extension was not negotiated.
+    """
     if call.extension is None:
         return {}
     ids = [volume.id for volume in volumes]
@@ -317,16 +330,16 @@ def _counts(services: api_services.ApiServices, call: operation.Call,
 
 
 def _seen_of_any(call: operation.Call) -> Seen:
-    """Return the visibility that applies to all projects, without policy rules."""
+    """Return the visibility of the volumes of any project, without the result of policy rules."""
     is_admin = bool(call.context.is_admin)
     return Seen(is_admin, is_admin or _SERVICE_ROLE in call.context.roles)
 
 
 def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
            count: int | None) -> dict[str, Any]:
-    """Return a volume with the keys of the version and of the caller.
+    """Return a volume with the keys of the requested version that the caller may see.
 
-    :param count: number of attachments; None leaves the key out
+    :param count: number of attachments of the volume; None to leave out the key
     """
     # Cinder shows the host of an attachment only to administrators and services.
     servers = [_SERVER.show(one, id=volume.id, volume_id=volume.id,
