@@ -183,7 +183,7 @@ class Servers(_Account):
     def _check_sees_all(self) -> None:
         """Check that the account of ``[nova]`` sees the servers of all projects.
 
-        To an account that does not, Nova reports the servers of other projects as missing.
+        If the account does not, Nova reports the servers of other projects as missing.
 
         :raises _Unclear: if the account does not see all servers
         """
@@ -264,9 +264,9 @@ class _Unclear(Exception):
 
 @contextlib.contextmanager
 def _learning(unknown: Callable[..., Exception], what: log.Fields) -> Iterator[None]:
-    """Log failures of a request to Nova, and raise the error of the caller in their place.
+    """Log the failure of a request to Nova, and raise another error.
 
-    :param unknown: function that returns the error to raise for a ``reason``
+    :param unknown: function that returns the error to raise, for a ``reason``
     :param what: fields of the log message
     """
     try:

@@ -34,7 +34,10 @@ LOG = logging.getLogger(__name__)
 
 _COMMENT = b':\n\n'
 _LAST_SECONDS = 30.0
-"""Seconds after which a stream is closed, even if the client has not read its last event."""
+"""Seconds from the last event of a stream until its connection is closed.
+
+The connection is closed even if the client has not read the event.
+"""
 _READABLE = select.EPOLLIN | select.EPOLLRDHUP
 
 

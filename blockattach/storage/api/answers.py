@@ -16,7 +16,7 @@ NULL: schema.Schema = {'type': 'null'}
 YES_OR_NO: schema.Schema = {'type': ['boolean', 'string'], 'enum': [
     True, False, 'True', 'TRUE', 'true', '1', 'on', 'On', 'ON', 'yes', 'Yes', 'YES', 'y', 't',
     'False', 'FALSE', 'false', '0', 'off', 'Off', 'OFF', 'no', 'No', 'NO', 'n', 'f']}
-"""Schema of a boolean in a request, which can also be one of these words."""
+"""Schema of a boolean in a request. Clients may send a word instead of a JSON boolean."""
 EMPTY: schema.Schema = {'type': 'null'}
 """Schema of a response without a body."""
 

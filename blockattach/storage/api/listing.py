@@ -23,7 +23,7 @@ from blockattach.platform.http.operation import V
 from blockattach.storage.conf import resource_filters
 
 STRICT_FILTERS = V(3, 31)
-"""First version that rejects unknown filters of callers who are not administrators."""
+"""First version that rejects unknown filters, unless the caller is an administrator."""
 LIKE_FILTERS = V(3, 34)
 """First version with filters whose name ends with ``~``, which match substrings."""
 COUNTED = V(3, 45)

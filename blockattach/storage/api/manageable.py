@@ -61,8 +61,9 @@ class Noun:
     manage_rule: str
 
     def operations(self) -> tuple[operation.Operation, ...]:
-        """Return the operations under both paths, such as ``/manageable_volumes`` and its older
-        name ``/os-volume-manage``.
+        """Return the operations of the resource under the new and the old path.
+
+        For volumes, the paths are ``/manageable_volumes`` and ``/os-volume-manage``.
         """
         return tuple(row for path, since in (
             (f'/manageable_{self.name}s', SINCE), (f'/os-{self.name}-manage', operation.BASE))

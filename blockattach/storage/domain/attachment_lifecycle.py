@@ -16,7 +16,7 @@ class State(enum.StrEnum):
     """State of an attachment."""
 
     RESERVED = 'reserved'
-    """Volume reserved for the attachment, without a request to the backend so far."""
+    """Volume reserved for the attachment. No call to the backend has been made."""
     CONNECTING = 'connecting'
     """Connector stored; the call to the backend is pending or in progress."""
     CONNECTED = 'connected'
@@ -43,7 +43,7 @@ class Event(enum.StrEnum):
     COMPLETE = 'complete'
     """Attachment completed by the consumer."""
     ATTACH = 'attach'
-    """Legacy os-attach. It completes an attachment and names the server or host of it."""
+    """Legacy os-attach, which completes an attachment and names its server or host."""
     DISCONNECT = 'disconnect'
     """Detach that requires a call to the backend."""
     DISCONNECTED = 'disconnected'
@@ -175,7 +175,7 @@ _MOVES = {(row.source, row.event): row for row in TRANSITIONS}
 
 
 def rank_of(state: State, legacy_reservation: bool) -> int | None:
-    """Return the rank of an attachment in the volume status, or None if it is deleted.
+    """Return the rank of an attachment (see `RANKS`), or None for a deleted attachment.
 
     :param legacy_reservation: True if the attachment was created by os-reserve and has not been
         adopted by os-attach yet
@@ -197,7 +197,7 @@ def allowed_events(state: State) -> tuple[Event, ...]:
 
 
 def next_state(state: State, event: Event, came_from: State | None = None) -> State:
-    """Return the state that an event leads to.
+    """Return the state of an attachment after an event.
 
     :param came_from: stored `previous_state` of the attachment; None for an attachment that was
         created as connecting

@@ -1,4 +1,4 @@
-"""Service binary names shown to clients. Tempest, Horizon and operators know those of Cinder."""
+"""Names of service binaries in the API: those of Cinder, which Tempest and Horizon expect."""
 
 API = 'cinder-api'
 VOLUME = 'cinder-volume'

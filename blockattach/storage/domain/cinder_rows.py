@@ -246,14 +246,14 @@ def duplicates(table: str, rows: Sequence[Row]) -> list[str]:
 def comparable(reference: Any) -> str:
     """Return an id in lower case without trailing blanks, for comparison with other ids.
 
-    Some collations ignore case and trailing blanks. In a database with such a collation, a join
-    also matches ids that differ only in these.
+    Some database collations ignore case and trailing blanks. With such a collation, a join also
+    matches ids that differ only in case or in trailing blanks.
     """
     return str(reference).rstrip(' ').lower()
 
 
 def identity(table: str, row: Row) -> str:
-    """Return the key of a row as printable text for messages."""
+    """Return the value of `Table.key` in a row as printable text for messages."""
     return shown(row.get(TABLES[table].key))
 
 

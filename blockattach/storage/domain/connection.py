@@ -92,10 +92,11 @@ def is_same_node(name: str | None, other: str | None) -> bool:
 
 def spellings(initiator: str,
               connectors: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
-    """Return the spellings of an initiator name that differ from its canonical form.
+    """Return all given spellings of an initiator name, except its canonical form.
 
     :param initiator: initiator name in any spelling
-    :param connectors: connectors whose initiator may be the same name in another spelling
+    :param connectors: connectors that may contain the name in other spellings; connectors with
+        other names are ignored
     """
     sent = {initiator, *(one['initiator'] for one in connectors
                          if one and isinstance(one.get('initiator'), str))}
@@ -405,7 +406,7 @@ class Reservations:
     complete: bool = True
 
     def of(self, initiator: str) -> HostReservation | None:
-        """Return the state of an initiator.
+        """Return the state of an initiator with regard to the reservation.
 
         :returns: None if the initiator is not in the report, and the report is incomplete
         """

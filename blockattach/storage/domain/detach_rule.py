@@ -70,7 +70,7 @@ class Outcome(enum.StrEnum):
     MISMATCHED = 'mismatched'
     """The attachment belongs to another volume than the one in the request."""
     IN_USE = 'in use'
-    """Nova uses the attachment for the volume of the server."""
+    """According to Nova, the server uses the volume by this attachment."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

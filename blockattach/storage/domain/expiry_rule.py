@@ -1,11 +1,10 @@
 """Expiry rule: decides which attachments are ended because their consumer has not returned.
 
 A reserved attachment waits for a connector, and a connected attachment waits for its completion.
-The rule applies to attachments that have waited longer than the operator allows. A
-Nova server may have a reason to wait: it is being built or moved, or it is shelved and keeps its
-volumes reserved for months. Nova is therefore asked first, and if Nova cannot be asked, an
-attachment that names a server is kept. An attachment that names no server is kept while its host
-has a session.
+The rule applies to attachments that have waited longer than the operator allows. A Nova server may
+have a reason to wait: it is being built or moved, or it is shelved and keeps its volumes reserved
+for months. Nova is therefore asked first, and if Nova cannot be asked, an attachment that names a
+server is kept. An attachment that names no server is kept while its host has a session.
 """
 import dataclasses
 import enum
@@ -31,7 +30,7 @@ ENDINGS = {
     _State.RESERVED: Ending(_Event.RELEASE, messages.RESERVATION_ABANDONED),
     _State.CONNECTED: Ending(_Event.DISCONNECT, messages.CONNECTION_ABANDONED),
 }
-"""Ending for each state that waits for a consumer. The events are those of a delete request."""
+"""Ending by the state in which an attachment waits. The events are those of a delete request."""
 
 
 class Outcome(enum.StrEnum):

@@ -61,7 +61,7 @@ class Image:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the image stored in the progress of a work record (`dataclasses.asdict`)."""
+        """Return the image of a mapping that `dataclasses.asdict` has created."""
         return cls(**stored)
 
     @property

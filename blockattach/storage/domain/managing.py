@@ -60,18 +60,17 @@ def whole_gb(size_bytes: int) -> int:
 
 
 def volume_id(name: str) -> str | None:
-    """Return the volume id in a name of storage, or None if the name is not that of a volume."""
+    """Return the volume id in a storage name, or None if the name is not that of a volume."""
     return _id(_OF_VOLUMES, name)
 
 
 def snapshot_id(name: str) -> str | None:
-    """Return the snapshot id in a name of storage, or None if the name is not that of a snapshot.
-    """
+    """Return the snapshot id in a storage name, or None if the name is not that of a snapshot."""
     return _id(_OF_SNAPSHOTS, name)
 
 
 def ids(names: Iterable[str], noun: str) -> dict[str, str]:
-    """Return the volume ids or the snapshot ids in names of storage, by name.
+    """Return the volume ids or the snapshot ids in storage names, by storage name.
 
     Names that contain no such id are left out.
 

@@ -75,7 +75,7 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
     :param another_writes: True if another instance has write access; only used if the volume type
         allows a single writer
     :param forbidden_by: policy rule that forbids the caller another attachment of a bootable
-        multiattach volume; None if the caller is allowed to
+        multiattach volume; None if the policy allows one
     :raises InvalidVolume: if the result in the table is "refused"
     :raises NotAuthorized: if the result in the table is "forbidden"
     """

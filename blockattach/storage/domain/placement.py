@@ -185,8 +185,8 @@ def capabilities(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 def capacity(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
     """Reject a pool with too little space left, as Cinder's CapacityFilter does.
 
-    A pool without limit always has space. The claim in the database is decisive. This filter
-    avoids hopeless attempts.
+    A pool without limit always has space. The filter only avoids attempts that would fail, because
+    the claim in the database checks the space again.
     """
     if math.isinf(pool.limit_gb):
         return None

@@ -66,7 +66,7 @@ class Pool(Capacity):
 
     @property
     def host(self) -> str:
-        """``host@backend`` that manages the pool."""
+        """``host@backend`` in the name of the pool."""
         return self.name.split('#', 1)[0]
 
 

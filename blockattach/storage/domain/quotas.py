@@ -116,7 +116,7 @@ def volume(type_id: str, size_gb: int, snapshots: Iterable[tuple[str, int]] = ()
 
     :param size_gb: size of the volume in GiB
     :param snapshots: type id and size in GiB of each transferred snapshot. The type of a snapshot
-        may differ from that of its volume, because a retype of the volume does not change it
+        may differ from the type of its volume, because a retype changes only the volume
     :param count_gigabytes: True if the size of a snapshot counts as ``gigabytes``
     """
     added = collections.Counter(_by_type(type_id, {VOLUMES: 1, GIGABYTES: size_gb}))
@@ -174,7 +174,7 @@ def check_size(usage: Asked, limit: int) -> None:
 
 
 def limited(usage: Asked, limits: Mapping[str, int]) -> dict[str, int]:
-    """Return those of ``limits`` that apply to a request, by key. Unlimited keys are left out."""
+    """Return the entries of ``limits`` that apply to a request, without unlimited entries."""
     return {key: limits[key] for key in usage.added
             if limits.get(key, UNLIMITED) != UNLIMITED}
 

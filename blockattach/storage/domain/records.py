@@ -95,7 +95,7 @@ class AttachedServer:
 
 
 class Judged(Protocol):
-    """Volume or snapshot that a request was authorized for.
+    """Volume or snapshot for which a request was authorized.
 
     The request fails if the volume or snapshot has another project when the request writes.
     """
@@ -118,7 +118,7 @@ class Volume:
     :ivar lowest_rank: see `attachment_lifecycle.RANKS`; None without live attachments
     :ivar single_writer: True if only one server at a time may have attachments in mode rw
     :ivar pool: ``host@backend#pool``; None until the volume is scheduled
-    :ivar generation: incremented by every change of ``own_status``
+    :ivar generation: counter that every change of ``own_status`` increments
     """
 
     id: str
@@ -182,8 +182,8 @@ def host_of(pool: str | None) -> str | None:
 class Claim(NamedTuple):
     """Claim of a process instance on an operation of a resource.
 
-    The claim is valid while the row of the table ``work`` has this owner and generation. The
-    operations of an attachment have no such row, so the attachment row must have both.
+    The claim is valid while the row of the operation in the table ``work`` has this owner and
+    generation. For an operation on an attachment, the attachment row contains both.
 
     :ivar owner: process instance; None matches any owner
     """
@@ -319,7 +319,7 @@ class Attachment:
         adopted by os-attach yet
     :ivar mode: access mode; None if not decided yet
     :ivar previous_connector: connector before the connect in progress, which a refusal restores
-    :ivar owner: process instance that works on the attachment; None if none does
+    :ivar owner: process instance that works on the attachment; None if no process does
     :ivar last_error: reason of the last refusal by the backend
     """
 

@@ -22,15 +22,16 @@ OWN_STATUSES = {
     'error_managing': _Own.ERROR_MANAGING, 'error_restoring': _Own.ERROR_RESTORING,
     'error_backing-up': _Own.ERROR_BACKING_UP,
 }
-"""Own status of the volume by the status that an administrator may set."""
+"""Statuses that an administrator may set, mapped to the own status that the volume gets."""
 
 DERIVED_STATUSES: Mapping[str, volume_lifecycle.OwnStatus | None] = {
     'in-use': None, 'attaching': _Own.ATTACHING, 'detaching': _Own.DETACHING,
     'reserved': _Own.RESERVED}
-"""Own status of a volume without attachments by the derived status that an administrator sets.
+"""Statuses derived from attachments, mapped to own statuses for volumes without attachments.
 
-An administrator may set a derived status of a volume with attachments only if the volume has this
-status already. None means that the status cannot be set without attachments.
+An administrator may set such a status on a volume with attachments only if the attachments imply
+the status, or if it is the current status. On a volume without attachments, the volume gets the
+own status. None means that the status cannot be set without attachments.
 """
 
 MIGRATION_STATUSES = frozenset(

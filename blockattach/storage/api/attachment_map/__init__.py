@@ -44,9 +44,9 @@ class _File(NamedTuple):
 
 
 def with_map(application: Wsgi) -> Wsgi:
-    """Return a WSGI application that serves ``/map``, and passes other requests to another one.
+    """Return a WSGI application that serves ``/map``.
 
-    :param application: WSGI application for all other requests
+    :param application: WSGI application to which all other requests are passed
     """
     files = dict(_read())
 

@@ -1,4 +1,4 @@
-"""API extensions: optional parts of Cinder's API, whose support clients can query.
+"""API extensions: a list by which clients find out which optional parts of the API exist.
 
 An extension is listed only if this service has the operation in `Extension.by`.
 """

@@ -31,7 +31,7 @@ _LIMITS = {'maxTotalVolumes': 'volumes', 'maxTotalVolumeGigabytes': 'gigabytes',
 _USED = {'totalVolumesUsed': 'volumes', 'totalGigabytesUsed': 'gigabytes',
          'totalSnapshotsUsed': 'snapshots', 'totalBackupsUsed': 'backups',
          'totalBackupGigabytesUsed': 'backup_gigabytes'}
-"""Resources by response key of their usage. Clients also expect the keys of backups."""
+"""Response keys of the usage, mapped to resources. Clients expect the keys of backups too."""
 _MAX_ATTACHMENTS, _ATTACHMENTS_USED = 'maxTotalAttachments', 'totalAttachmentsUsed'
 
 _NO_LIMITS = ('id', 'tenant_id')

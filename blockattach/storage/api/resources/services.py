@@ -68,7 +68,7 @@ def disable(handed: api_services.ApiServices, call: operation.Call) -> dict[str,
 
 def disable_log_reason(handed: api_services.ApiServices,
                        call: operation.Call) -> dict[str, Any]:
-    """Disable a service, and store the reason in the request."""
+    """Disable a service, and store the disabled reason that the request contains."""
     reason = call.body['disabled_reason']
     return {**_set(handed, call, disabled=True, reason=reason), 'disabled_reason': reason}
 

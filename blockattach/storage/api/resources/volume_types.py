@@ -113,7 +113,7 @@ def show_spec(services: api_services.ApiServices, call: operation.Call) -> dict[
 
 
 def create_specs(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Create or update extra specs of a volume type, and return the extra specs in the request."""
+    """Create or update the given extra specs of a volume type, and return them."""
     _check_specs(call.body['extra_specs'])
     volume_types.set_extra_specs(services.database, call.target.id, call.body['extra_specs'])
     return {'extra_specs': call.body['extra_specs']}
@@ -159,7 +159,7 @@ def create_encryption(services: api_services.ApiServices, call: operation.Call) 
 
 
 def update_encryption(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Update the encryption fields of a volume type that the request contains, and return them."""
+    """Update the given encryption fields of a volume type, and return them."""
     changes = _asked_encryption(call)
     volume_types.update_encryption(services.database, call.target.id, _named(call), changes)
     return {'encryption': changes}

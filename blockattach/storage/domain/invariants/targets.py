@@ -65,8 +65,8 @@ def _modes_are_enforced(facts: observed.Facts) -> Iterator[_Found]:
 def _one_host_writes(facts: observed.Facts) -> Iterator[_Found]:
     """Yield each volume without multiattach that several hosts can write to.
 
-    Several hosts are allowed if live attachments of the volume name all of them, as during the
-    migration of a server.
+    Several hosts are allowed if the live attachments of the volume contain the initiators of all
+    these hosts, as during the migration of a server.
     """
     live = facts.live()
     writers: dict[str, set[str]] = {}

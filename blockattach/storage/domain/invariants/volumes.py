@@ -23,7 +23,7 @@ _STATUSES = (({_State.ATTACHED}, 'in-use', 'attached'),
              ({_State.ERROR_ATTACHING, _State.ERROR_DETACHING}, 'reserved', 'reserved'))
 """Statuses of a volume by the states of its attachments, in the order of ranks 1 to 5.
 
-The first entry with a state that any attachment has applies.
+The first entry that contains the state of any attachment applies.
 """
 
 

@@ -32,8 +32,7 @@ UPDATE = schema.wrapped('attachment', schema.obj(
     {'connector': {**answers.CONNECTOR, 'minProperties': 1}}, required=['connector']))
 
 NO_MODE = 'null'
-"""``attach_mode`` of an attachment without a mode. As in Cinder, it is a string, not JSON's null.
-"""
+"""``attach_mode`` of an attachment without a mode: the string of Cinder instead of JSON's null."""
 TARGET = 'target'
 CONSUMER = 'consumer'
 
@@ -96,7 +95,8 @@ CREATION = {operation.V(1, 4): {DRY_RUN: {
                                       'return.'}}}
 """Query parameters of a create request, by extension version.
 
-`FILTERS`, `INDEX` and `DELETION` contain those of lists and of a delete request.
+`FILTERS` and `INDEX` contain the parameters of lists, `DELETION` the parameters of a delete
+request.
 """
 
 _ADDED = schema.View(_MORE).keys
@@ -155,7 +155,7 @@ def remaining(services: api_services.ApiServices, call: operation.Call,
 
 def reserved(services: api_services.ApiServices, call: operation.Call,
              attachment: records.Attachment) -> dict[str, Any]:
-    """Return the key ``reservation``, which contains the SCSI reservation of the host.
+    """Return the part of a response that shows the SCSI reservation of the host (``reservation``).
 
     :returns: an empty dict for clients that have not negotiated ``blockattach 1.1``
     """
