@@ -81,7 +81,7 @@ class NovaClient:
         :returns: an empty body if the body is not a JSON object
         :raises ClientException: if no response was received
         """
-        # The token of the caller, so that Nova decides whether the caller may see the server.
+        # With the token of the caller, Nova decides whether the caller may see the server.
         token = caller.auth_token or identity.NO_TOKEN
         endpoint = self._settings.endpoint_override or identity.endpoint(
             self._session, self._settings, token, _SERVICE_TYPE)

@@ -339,7 +339,7 @@ class Hub:
         if sent and stream.ends:
             self._close(stream)
         elif sent is waited:
-            # Only if the stream starts or stops waiting, to save a system call for each event.
+            # Called only if the stream starts or stops waiting, to save a system call per event.
             self._poll.modify(stream.connection.number,
                               _READABLE | (0 if sent else stream.connection.waits_for))
 

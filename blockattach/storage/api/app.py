@@ -55,7 +55,8 @@ def build_app(services: api_services.ApiServices, authentication: auth.Authentic
         # Authentication already needs a slot.
         *admission,
         *authentication.layers,
-        # Within the authentication layers, which therefore get responses instead of errors.
+        # This layer is within the authentication layers, which therefore get responses instead of
+        # errors.
         middleware.answer_faults,
     )
     return middleware.application(layers, dispatcher)

@@ -295,7 +295,7 @@ def _text(value: Any) -> str:
 
     :raises ValueError: if the value is not a scalar, or if no column can store its text
     """
-    # Checked first: str() of a deeply nested value raises RecursionError.
+    # The type is checked first, because str() of a deeply nested value raises RecursionError.
     if not isinstance(value, bool | int | float | str):
         raise ValueError(type(value).__name__)
     text = str(value)

@@ -125,7 +125,7 @@ class Noun:
         wanted = call.headers.get('If-Match') if call.version >= _ETAGS else None
 
         def checked(now: Pairs) -> Pairs:
-            # Compared here, because `now` is read under the lock of the resource.
+            # The ETag is compared here, because `now` is read under the lock of the resource.
             if wanted and _tag(now) not in etag.ETagMatcher.parse(wanted):
                 raise errors.PreconditionFailed
             return change(now)
@@ -133,7 +133,7 @@ class Noun:
 
 
 def _shown(metadata: Pairs) -> dict[str, Any]:
-    # Sorted, so that equal metadata have equal ETags.
+    # The keys are sorted, so that equal metadata have equal ETags.
     return {'metadata': dict(sorted(metadata.items()))}
 
 

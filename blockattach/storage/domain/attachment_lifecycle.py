@@ -106,8 +106,8 @@ TRANSITIONS = (
     Row(State.RESERVED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
     Row(State.CONNECTED, Event.ATTACH, State.ATTACHED, Writer.CONTROL),
     # Nova repeats an update that failed with HTTP 500 or 504, so the same connector may arrive
-    # again while the first one is still being connected. It also updates attached attachments
-    # (unshelve).
+    # again while the first one is still being connected. To unshelve a server, Nova also updates
+    # attached attachments.
     Row(State.CONNECTED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.ATTACHED, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
     Row(State.CONNECTING, Event.CONNECT, State.CONNECTING, Writer.CONTROL),
@@ -265,7 +265,7 @@ def notifications_of(before: State | None, after: State) -> tuple[Notification, 
         if the attachment was a legacy reservation
     """
     found = []
-    # The end of the state before is sent before the start of the state after.
+    # The end of the former state is notified before the start of the new state.
     if before in ATTACHING and after not in ATTACHING:
         well = (before, after) == (State.CONNECTED, State.ATTACHED)
         found.append(Notification.ATTACH_END if well else Notification.ATTACH_ERROR)

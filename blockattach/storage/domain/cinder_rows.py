@@ -196,7 +196,7 @@ TABLES: Mapping[str, Table] = {
     'default_volume_types': Table(
         {'volume_type_id': _id, 'project_id': _NAME}, (('project_id',),), 'project_id',
         'volume_type_id'),
-    # Root rows, which are the specs, and a child row for each key. `specs_id` is the root row.
+    # QoS specs have a root row, and a child row for each key. `specs_id` refers to the root row.
     'quality_of_service_specs': Table({
         'id': _id, 'specs_id': _REFERENCE, 'key': _NAME, 'value': _MAYBE, **_TIMES},
         (('id',), ('specs_id', 'key'))),

@@ -219,7 +219,7 @@ class Connection:
         if self.discard:
             info['discard'] = True
         if self.block_sizes is not None:
-            # Texts, as in Cinder.
+            # As in Cinder, the sizes are texts.
             info['logical_block_size'] = str(self.block_sizes.logical)
             info['physical_block_size'] = str(self.block_sizes.physical)
         if self.limits is not None:
@@ -285,7 +285,7 @@ def _as_wanted(actual: ActualGrant, desired: Grant) -> bool:
             and actual.account in (None, desired.credential.username))
 
 
-# Only characters that targets accept, because targets split their commands at some others. The
+# The characters that targets accept. Targets split their commands at some other characters. The
 # full grammar is checked when a connector is received (`check_connector`).
 _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 

@@ -48,11 +48,12 @@ ASKED: Mapping[Verb, Asked] = {
     Verb.DETACH: Asked.ALWAYS,
     Verb.FORCE_DETACH: Asked.ALWAYS,
     Verb.TERMINATE: Asked.ALWAYS,
-    # Checked for each attachment before the first one is deleted.
+    # The rule is checked for all attachments before the first one is deleted.
     Verb.RESET: Asked.ALWAYS,
-    # Connects an attachment without initiator, or repeats the answer to the connected initiator.
+    # The action connects an attachment without an initiator, or repeats the response to the
+    # connected initiator.
     Verb.INITIALIZE: Asked.NEVER,
-    # Adopts a legacy reservation, which has no server, and connects its host.
+    # The action adopts a legacy reservation, which has no server, and connects its host.
     Verb.ATTACH: Asked.NEVER,
     # A legacy reservation has no server.
     Verb.UNRESERVE: Asked.NEVER,

@@ -28,7 +28,7 @@ _Operands = Sequence[Callable[[], Value]]
 GROUPS = ('stats', 'capabilities', 'volume', 'extra', 'qos')
 """Allowed groups of facts. A name consists of a group and a key, as in ``volume.size``."""
 
-# Each pair of parentheses takes a call of `_Parser.level` for each level of the grammar.
+# For each pair of parentheses, `_Parser.level` recurses through all levels of the grammar.
 _MOST_NESTED = 20
 
 _TOKEN = re.compile(r"""\s*(?:

@@ -286,7 +286,7 @@ def _state(stored: Found) -> tuple[attachment_lifecycle.State, str | None]:
     if stored.status in ('error_attaching', 'error_detaching'):
         return _State(stored.status), None
     # The host of a detaching attachment may still use the volume, and Cinder does not resume the
-    # detach. Attached, the attachment can be deleted again.
+    # detach. In state attached, the attachment can be deleted again.
     return _State.ATTACHED, 'detaching' if stored.status == _DETACHING else None
 
 

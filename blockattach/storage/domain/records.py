@@ -367,7 +367,7 @@ class Attachment:
         # While a new connector is being connected, the stored connection is that of the old one.
         connector = self.previous_connector or self.connector or {}
         info = {
-            # A default, which the limits in the stored connection replace.
+            # The limits in the stored connection replace this default.
             'qos_specs': None,
             **self.connection,
             'volume_id': self.volume_id,

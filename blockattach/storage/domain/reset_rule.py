@@ -142,7 +142,8 @@ TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(2, lambda facts: not facts.is_known, Outcome.UNKNOWN),
     decisions.Row(3, lambda facts: facts.empties and facts.is_derived, Outcome.CONTRADICTS_ITSELF),
     decisions.Row(4, lambda facts: facts.requested.status is None, Outcome.ALLOWED),
-    # The only reset of a volume at work. The creation is ended, so that the volume can be deleted.
+    # The only reset that is allowed during an operation. It ends the creation, so that the volume
+    # can be deleted.
     decisions.Row(5, lambda facts: facts.at_work and facts.own_status == _Own.CREATING
         and facts.requested.status == _Own.ERROR, Outcome.ALLOWED),
     decisions.Row(6, lambda facts: facts.at_work, Outcome.AT_WORK),

@@ -74,9 +74,9 @@ TRANSITIONS = (
     *(Move(status, Event.FORCE_DELETE, Status.DELETING) for status in _LIVE),
     Move(Status.DELETING, Event.DELETED, Status.GONE),
     Move(Status.DELETING, Event.DELETE_FAILED, Status.ERROR_DELETING),
-    # Back to the status before the operation.
+    # The target is the status before the operation.
     Move(Status.DELETING, Event.DELETE_CANCELLED, None),
-    # Without a status in between: the backend is not called, since it keeps the data.
+    # There is no status in between, because the backend keeps the data and is not called.
     Move(Status.AVAILABLE, Event.UNMANAGE, Status.GONE),
     Move(Status.ERROR, Event.UNMANAGE, Status.GONE),
     Move(Status.CREATING, Event.STATE, None),

@@ -165,10 +165,10 @@ TRANSITIONS = (
     *(Move(status, Event.DISCARD, OwnStatus.GONE) for status in _LIVE),
     Move(OwnStatus.DELETING, Event.DELETED, OwnStatus.GONE),
     Move(OwnStatus.DELETING, Event.DELETE_FAILED, OwnStatus.ERROR_DELETING),
-    # Back to the status before the operation, which the work record of the deletion keeps.
+    # The target is the status before the deletion, which the work record of the deletion contains.
     Move(OwnStatus.DELETING, Event.DELETE_CANCELLED, None),
     Move(OwnStatus.CREATING, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
-    # os-reimage, also of a volume in error, as in Cinder.
+    # As in Cinder, os-reimage is also allowed for a volume in error.
     Move(OwnStatus.AVAILABLE, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.ERROR, Event.DOWNLOAD, OwnStatus.DOWNLOADING),
     Move(OwnStatus.DOWNLOADING, Event.DOWNLOADED, OwnStatus.AVAILABLE),
@@ -206,7 +206,7 @@ TRANSITIONS = (
     Move(OwnStatus.ERROR_RESTORING, Event.UNMANAGE, OwnStatus.UNMANAGING),
     Move(OwnStatus.ERROR_MANAGING, Event.UNMANAGE, OwnStatus.UNMANAGING),
     Move(OwnStatus.UNMANAGING, Event.UNMANAGED, OwnStatus.LEFT),
-    # Back to the status before the operation.
+    # The target is the status before the operation.
     Move(OwnStatus.UNMANAGING, Event.UNMANAGE_FAILED, None),
     *(Move(status, Event.RESET, None) for status in _LIVE),
 )

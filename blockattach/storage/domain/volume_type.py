@@ -128,8 +128,8 @@ def lacking(capabilities: Mapping[str, Any], extra_specs: Mapping[str, str]) -> 
         if path is None or key in _NOT_CAPABILITIES:
             continue
         if key == _MULTIATTACH and is_true(wanted):
-            # Normalized like in `is_multiattach`. Otherwise the service would create
-            # a multiattach volume that no pool accepts.
+            # The value is normalized as in `is_multiattach`. Otherwise the service would create a
+            # multiattach volume that no pool accepts.
             wanted = _YES
         found = _look_up(capabilities, path)
         if found is None:

@@ -18,7 +18,7 @@ GET_ALL = base.Rule('volume:get_all', base.READER, 'List volumes, or show a summ
 UPDATE = base.Rule('volume:update', base.MEMBER, 'Update the name or description of a volume.',
                    f'PUT {_ONE}', f'POST {_ONE}/action (os-set_bootable)')
 DELETE = base.Rule('volume:delete', base.MEMBER, 'Delete a volume.', f'DELETE {_ONE}')
-# For DELETE with force=true (3.23). `FORCE_DELETE_ACTION` is for os-force_delete.
+# This rule is for DELETE with force=true (3.23). `FORCE_DELETE_ACTION` is for os-force_delete.
 FORCE_DELETE = base.Rule('volume:force_delete', base.ADMIN,
                          'Delete a volume regardless of its status.', f'DELETE {_ONE}')
 MULTIATTACH = base.Rule('volume:multiattach', base.MEMBER, 'Create a multiattach volume, or '

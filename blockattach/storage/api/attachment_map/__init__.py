@@ -61,7 +61,7 @@ def with_map(application: Wsgi) -> Wsgi:
             return []
         headers = [*_HEADERS, ('ETag', file.tag)]
         if conditional.has(environ.get('HTTP_IF_NONE_MATCH'), file.tag):
-            # Without Content-Type and Content-Length, because the response has no body.
+            # The response has no body, and therefore neither Content-Type nor Content-Length.
             start_response('304 Not Modified', headers)
             return []
         start_response('200 OK', [*headers, *file.headers])

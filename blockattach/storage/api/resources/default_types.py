@@ -38,7 +38,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
     """Unset the default volume type of a project."""
-    # Without `project_check`, because the project may have been deleted in Keystone.
+    # `project_check` is not called, because the project may have been deleted in Keystone.
     default_types.remove(services.database, call.target.project_id)
 
 

@@ -92,7 +92,7 @@ def update(services: api_services.ApiServices, call: operation.Call) -> dict[str
     quotas.change(services.database, project_id,
                   {keys[name]: int(value) for name, value in asked.items()})
     now = quotas.show(services.database, project_id, usage=False)
-    # Without the ID of the project, as in Cinder.
+    # As in Cinder, this response does not contain the ID of the project.
     return {'quota_set': _visible(call, now.limits)}
 
 

@@ -9,7 +9,8 @@ _Found = observed.Found
 _Severity = observed.Severity
 _State = attachment_lifecycle.State
 _RW = connection.AccessMode.RW
-# Unlike `attachment_lifecycle.GRANTED`, without connecting: the grant is still being made.
+# Unlike `attachment_lifecycle.GRANTED`, the set does not contain connecting, because the grant of
+# a connecting attachment may not exist yet.
 _GRANTED = frozenset({_State.CONNECTED, _State.ATTACHED})
 
 

@@ -56,7 +56,7 @@ OPERATIONS = (
                      target=access.attachment, status=204, faults=(errors.InvalidTransition,),
                      summary='Complete an attachment. The request confirms that the consumer uses '
                              'the volume.'),
-    # With status 200 and a body, as in Cinder, because clients parse the list.
+    # As in Cinder, the response has status 200 and a body, because clients parse the list.
     Operation('DELETE', '/attachments/{id}', handlers.delete, since=_SINCE,
               policy=policies.DELETE, target=access.attachment, answer={_SINCE: views.SUMMARIES},
               extended=views.REMAINING_EXTENDED, parameters=views.DELETION,

@@ -55,7 +55,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
     source = sources.find(services, call, asked)
     kind = find_kind(services, call, asked.get('volume_type') or (
         None if source is None else source.volume_type_id))
-    # Before the policy of multiattach, as in Cinder.
+    # As in Cinder, this check precedes the check of the policy rule for multiattach.
     volume_type.check_usable(kind)
     _refuse_sources(asked, call.version)
     size_gb = _size(asked.get('size') or (None if source is None else source.size_gb))

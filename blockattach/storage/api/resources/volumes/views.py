@@ -93,7 +93,7 @@ _KEYS = {
     # A lambda, because `_metadata` is defined below.
     'metadata': (answers.TEXTS_BY_KEY, lambda volume: _metadata(volume)),
     'links': (answers.LINKS, schema.GIVEN),
-    # A string, unlike the other flags, because clients know it from Cinder.
+    # As in Cinder, this flag is a string, unlike the other flags.
     'bootable': ({'enum': ['true', 'false']},
                  lambda volume: 'true' if volume.bootable else 'false'),
     'encrypted': answers.BOOLEAN,
@@ -357,7 +357,7 @@ def _shown(call: operation.Call, volume: records.Volume, sees: Seen,
 
 @functools.cache
 def _view(version: V, admin: bool, rules: tuple[str, ...]) -> schema.View:
-    # Cached, because a list would otherwise build the view again for each volume.
+    # The view is cached, because a list would otherwise build the view for each volume.
     rows = [row for row in ADDED if version >= row.since and (admin or not row.admin)]
     return schema.View({
         **{row.key: (row.promise, lambda _volume, value=row.value: value)
