@@ -1,4 +1,4 @@
-"""Block storage attachments: access of many hosts to a volume, isolated from each other.
+"""Block storage service that attaches volumes to many hosts, and isolates the hosts.
 
 Importing the package selects the threading backend of oslo.service for the process. All threads
 are native, and no module is monkey-patched.

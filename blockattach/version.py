@@ -3,5 +3,5 @@ import importlib.metadata
 
 
 def version_string() -> str:
-    """Return the version for ``--version``."""
+    """Return the version of the installed package, which ``--version`` prints."""
     return importlib.metadata.version('blockattach')

@@ -1,15 +1,15 @@
 """WSGI application of the Block Storage API, for servers such as uWSGI and granian.
 
-The application is built after a fork, at the latest by the first request, because its connections
-and its bus threads must not be shared by processes. The code can be loaded before the fork by
-`load`, so that all processes of a server share its memory. Configuration is read from the default
-files, or from the files in ``BLOCKATTACH_CONFIG_FILES`` (separated by colons).
+The application is built after a fork, because processes must not share its connections and bus
+threads. Without uWSGI, the first request builds the application. `load` loads the code before the
+fork, so that all processes of a server share the memory of the code. Configuration is read from
+the default files, or from the files in ``BLOCKATTACH_CONFIG_FILES`` (separated by colons).
 
-uWSGI starts its many threads right after the fork. The application is built before them, because
-otherwise it would compete with each of them for seconds.
+uWSGI starts its many threads right after the fork. The application is built before these threads
+start, because a build that competes with them takes seconds.
 
-The application cannot stop its server. While the application cannot be built, each request is
-answered with 503, and the error log of the server contains the reason.
+While the application cannot be built, its server keeps running. Each request is answered with
+503, and the error log of the server contains the reason.
 """
 import contextlib
 import gc
@@ -36,7 +36,7 @@ _NAME = 'blockattach-api'
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Respond to a request, with 503 if the application cannot be built."""
+    """Respond to a WSGI request. The status is 503 if the application cannot be built."""
     if not _built:
         try:
             _build_once()
@@ -49,7 +49,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
 
 
 def load() -> None:
-    """Load the code and the configuration before a fork, without opening any connection."""
+    """Load the code and the configuration before a fork. No connection is opened."""
     api.load()
     # Each process repeats this, and reports the error.
     with contextlib.suppress(errors.ConfigurationError, cfg.Error):

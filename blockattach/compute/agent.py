@@ -1,4 +1,4 @@
-"""Agent of one host, which executes the calls of compute APIs and reports its servers."""
+"""Agent of one host, which executes calls of the compute API and reports the host's servers."""
 import collections
 import contextlib
 import logging
@@ -27,13 +27,15 @@ _FENCED = frozenset(contract.methods(interface.AgentInterface)) - {'fenced', 'sp
 
 
 class Fence:
-    """Register of the newest lease on each server under which one agent was called.
+    """Register of the newest lease under which the agent was called, for each server.
 
-    A process that hung cannot change a server after another process has taken its act over.
+    The agent rejects calls under older leases. Therefore a process that hung cannot change a
+    server after another process has taken its server action over.
 
-    Leases on a server are numbered by generations. An exclusive act gets the next generation, and
-    so does each act that a process takes over. Acts that share a server have the same generation.
-    When one of these acts is taken over, the others continue under the new generation.
+    Leases on a server are numbered by generations. A server action gets the next generation when
+    it begins, or when a process takes it over. Attaching and detaching actions, which may run at
+    the same time, begin with the current generation of the server. When one of these actions is
+    taken over, the others continue under the new generation.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -47,9 +49,10 @@ class Fence:
         self._guard = threading.Lock()
 
     def admit(self, server_id: str, generation: int) -> None:
-        """Check that no newer lease was used, and reject older leases from now on.
+        """Check that no newer lease on a server was used, and reject older leases from now on.
 
-        :raises ActTakenOver: a newer lease was used
+        :param generation: generation of the lease
+        :raises ActTakenOver: a newer lease on the server was used
         """
         with self._guard:
             newest = self._newest.get(server_id, _FIRST)
@@ -63,9 +66,9 @@ class Fence:
             self._newest[server_id] = generation
 
     def forget(self, server_id: str) -> None:
-        """Delete the stored lease of a server that left the host.
+        """Delete the lease of a server that left the host from the file.
 
-        The lease stays in memory until the process ends.
+        The lease stays in memory until the process of the agent ends.
         """
         # The file would otherwise grow with each deleted server.
         with self._guard:
@@ -81,12 +84,12 @@ class Fence:
 
 
 class AgentEndpoint(interface.AgentInterface):
-    """RPC endpoint of one host. Calls on one server are executed one after the other."""
+    """RPC endpoint of the agent. Calls that change the same server are executed one by one."""
 
     def __init__(self, host: base.Host, executor: futures.Executor,
                  fence: Fence) -> None:
         """
-        :param executor: runs the spawns of several servers in parallel
+        :param executor: executor in which `spawn_all` creates several servers in parallel
         """
         self._host = host
         self._executor = executor
@@ -163,9 +166,10 @@ class AgentEndpoint(interface.AgentInterface):
             self._fence.forget(server_id)
 
     def reported(self) -> Mapping[str, str]:
-        """Return the power state of each server to report, by server id.
+        """Return the power state of each server that the agent reports, by server id.
 
-        Servers that are being destroyed are left out, as each report would cause another call.
+        Servers that are being destroyed are omitted, because their reports would cause further
+        destroy calls.
         """
         found = self._host.servers()
         with self._guard:
@@ -227,7 +231,10 @@ class AgentEndpoint(interface.AgentInterface):
 
     @contextlib.contextmanager
     def _acting(self, act: str, server_id: str, volume_id: str | None = None) -> Iterator[None]:
-        """Serialize a call on a server, translate its errors, and log its success."""
+        """Serialize the block with other calls on the server, and log its success.
+
+        :raises HostError: see `_foreseen`
+        """
         with self._lock(server_id), _foreseen(act, server_id, volume_id):
             yield
         log.step(LOG, 'Server operation completed on host', server_id=server_id,
@@ -237,10 +244,10 @@ class AgentEndpoint(interface.AgentInterface):
 @contextlib.contextmanager
 def _foreseen(act: str, server_id: str | None = None,
               volume_id: str | None = None) -> Iterator[None]:
-    """Translate unexpected errors of the host. The caller retries uncertain errors.
+    """Translate unexpected exceptions of the host driver to errors for the compute API.
 
-    :raises HostDefect: a programming error; a retry would fail in the same way
-    :raises HostError: any other error; the call may have taken effect
+    :raises HostDefect: programming error; a retry would fail in the same way
+    :raises HostError: any other exception; the call may have taken effect, and is retried
     """
     try:
         yield
@@ -255,13 +262,14 @@ def _foreseen(act: str, server_id: str | None = None,
 
 
 class Reporter:
-    """Sender of periodic reports that the agent is up, with its servers."""
+    """Sender of the agent's periodic reports, which contain the power states of its servers."""
 
     def __init__(self, name: str, kind: str, servers: Callable[[], Mapping[str, str]],
                  conductor: interface.ConductorInterface, pinned: str | None) -> None:
         """
+        :param kind: kind of the host driver
         :param servers: function that returns the power state of each server by id
-        :param pinned: older interface version to report, or None for the newest
+        :param pinned: older `AgentInterface` version to report, or None for the newest
         """
         self._name = name
         self._kind = kind
@@ -270,7 +278,7 @@ class Reporter:
         self._version = pinned or contract.version(interface.AgentInterface)
 
     def report(self) -> None:
-        """Send a report. A report that cannot be sent is logged and dropped."""
+        """Send a report. If the compute API cannot be reached, only a warning is logged."""
         try:
             self._conductor.report(
                 context.admin_context(), self._name, self._kind, self._version, self._servers())

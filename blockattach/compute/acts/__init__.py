@@ -1,1 +1,2 @@
-"""Acts on servers, as steps that are undone on failure and steps that are always finished."""
+"""Plans of server actions (acts): undoable steps, and steps that are repeated until they succeed.
+"""

@@ -18,14 +18,14 @@ from blockattach.platform import log
 LOG = logging.getLogger(__name__)
 
 _REFUSED = (errors.NotFound, errors.ServerRequestInvalid)
-"""Errors of block storage that retrying does not resolve."""
+"""Errors of block storage that a retry of the request does not resolve."""
 
 
 class HostConnections:
     """Connections of the volumes of a server to its host.
 
-    An act connects the volumes, runs the guest, and then completes the attachments. Each step can
-    be repeated.
+    A server action connects the volumes, runs the guest, and then completes the attachments. Each
+    of these operations can be repeated.
     """
 
     def __init__(self, item: work.Work) -> None:
@@ -36,10 +36,11 @@ class HostConnections:
         self._trusts_used = True
 
     def run(self, start: Callable[[dict[str, Any]], None]) -> None:
-        """Run the guest with its disks.
+        """Connect the volumes of the server, and start its guest with these disks.
 
-        :param start: calls the host
-        :raises HostRefused: the host rejects the call although every volume was just connected
+        :param start: function that passes the guest to the agent of the host
+        :raises HostRefused: the host rejects the guest although each of its volumes has just been
+            connected
         """
         self.connect()
         try:
@@ -47,19 +48,20 @@ class HostConnections:
         except errors.HostRefused:
             if not any(one.used for one in self._attachments.values()):
                 raise
-            # A failed act may have completed an attachment for another host.
+            # A failed action may have completed an attachment for another host.
             self._trusts_used = False
             self._attachments.clear()
             self.connect()
             start(self._item.guest(self._disks()))
 
     def connect(self) -> None:
-        """Connect each volume that the host lacks.
+        """Connect the host of the server to each volume without a completed attachment.
 
-        An attachment that was never completed is connected again, because a failed act may have
-        connected it to another host.
+        An attachment that is connected but not completed is connected again, because a failed
+        server action may have connected the attachment to another host.
 
-        :raises HostRefused: the server has no host, or the agent of the host is too old
+        :raises HostRefused: the server has no host, or the agent of the host is too old to
+            enforce read-only attachments
         """
         item, host = self._item, self._item.server.host
         # Reject a server without a host before touching its volumes.
@@ -82,22 +84,25 @@ class HostConnections:
                 for device in self._item.devices if device.id in self._attachments]
 
     def complete(self) -> None:
-        """Complete each attachment that `connect` connected."""
+        """Complete each attachment that `connect` has connected (os-complete)."""
         for device in self._item.devices:
             attachment = self._attachments.get(device.id)
             if attachment is not None and not attachment.used:
                 self._item.complete(device, attachment.id)
 
     def release(self) -> None:
-        """Undo `connect`."""
+        """Release the connections that `connect` has made; see `release_unused`."""
         self._attachments.clear()
         release_unused(self._item)
 
 
 def define_lost(item: work.Work) -> bool:
-    """Define the guest of a server that is off, with its volumes, if an earlier act lost it.
+    """Define the guest of a stopped server on its host again, if the host has lost the guest.
 
-    :returns: False if the host has the guest, or if the server has no host
+    The volumes of the server are connected, and the guest stays stopped.
+
+    :returns: True if the guest was defined, False if the host has the guest or the server has no
+        host
     """
     host, server_id = item.server.host, item.act.server_id
     if host is None or server_id in item.agent(host).servers(item.caller):
@@ -109,32 +114,36 @@ def define_lost(item: work.Work) -> bool:
 
 
 def hold_next(item: work.Work, devices: Iterable[records.BlockDevice] | None = None) -> None:
-    """Reserve volumes with additional attachments that have no host.
+    """Reserve volumes of a server by additional attachments without a host.
 
-    :param devices: None for all devices of the server
+    The ids of these attachments are recorded in ``next_attachment_id`` of the block devices.
+
+    :param devices: block devices of the volumes, or None for all block devices of the server
     """
     for device in item.devices if devices is None else devices:
         if device.next_attachment_id is None:
-            # An act may replace an attachment twice. The second request needs another key.
+            # An action may replace an attachment twice. The second request needs another key.
             item.create(device, None, f'{device.id}-{device.attachment_id}', 'next_attachment_id')
 
 
 def hold_first(item: work.Work) -> None:
-    """Reserve every volume before anything is taken from the server.
+    """Reserve every volume of a server, before the server action changes the server.
 
-    If block storage rejects a reservation, `work.Work.release_next` undoes the others.
+    If block storage rejects a reservation, undoing the step by `work.Work.release_next` deletes
+    the reservations of the other volumes.
     """
-    # A failed act may have left attachments that are connected to another host.
+    # A failed action may have left attachments that are connected to another host.
     item.release_leftovers()
     hold_next(item)
 
 
 def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
-    """Replace the attachments of volumes with attachments that have no host.
+    """Replace the attachments of volumes with attachments without a host.
 
-    The new attachments are created first, so that a volume is never available in between.
+    The new attachments are created before the old ones are deleted, so that a volume never
+    becomes available in between.
 
-    :param device_ids: None for all devices of the server
+    :param device_ids: ids of the block devices, or None for all block devices of the server
     """
     chosen = None if device_ids is None else set(device_ids)
 
@@ -153,12 +162,14 @@ def hold_anew(item: work.Work, device_ids: Iterable[str] | None = None) -> None:
 
 
 def release_unused(item: work.Work, every: bool = False) -> None:
-    """Release the unused connections and the second attachments that a failed act left.
+    """Release the connections and additional attachments that a failed server action left.
 
-    The volumes stay reserved by attachments without a host. Errors of block storage are only
-    logged, because deleting the server releases everything.
+    A connection counts as unused if its attachment is not completed. The volumes stay reserved by
+    attachments without a host. Rejections by block storage are only logged, because the deletion
+    of the server releases everything.
 
-    :param every: also release completed attachments, because the guest has been stopped
+    :param every: True to release the connections of completed attachments too, because the guest
+        has been stopped
     :raises ActTakenOver: see `release_second`
     """
     release_second(item)
@@ -174,10 +185,12 @@ def release_unused(item: work.Work, every: bool = False) -> None:
 
 
 def release_second(item: work.Work) -> None:
-    """Delete the second attachment of each device, logging errors of block storage.
+    """Delete the attachment in ``next_attachment_id`` of each block device.
 
-    :raises ActTakenOver: another process runs this act or a later one, to which the attachments
-        belong
+    Rejections by block storage are only logged.
+
+    :raises ActTakenOver: this process no longer holds the server action, so the attachments may
+        belong to another process
     """
     item.check_lease()
     for device in item.devices:
@@ -207,9 +220,10 @@ def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachmen
 
 
 def _belongs(item: work.Work, device: records.BlockDevice) -> bool:
-    """Return True if a device belongs to this act alone.
+    """Return True if a server action may release the attachments of a block device.
 
-    Acts that share a server have one device each.
+    A server action that can run beside others, such as an attach, may only release the
+    attachments of its own volume.
     """
     return (not lifecycle.VERBS[item.act.verb].shares
             or device.volume_id == item.act.arguments['volume_id'])

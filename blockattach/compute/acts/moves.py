@@ -1,4 +1,4 @@
-"""Acts that move a server to another host, or remove it from its host."""
+"""Plans of server actions that move, shelve, unshelve or rebuild a server."""
 import dataclasses
 import json
 from collections.abc import Callable
@@ -29,7 +29,10 @@ def _destination(item: work.Work) -> str:
 
 
 def _choose(item: work.Work, without: tuple[str | None, ...] = ()) -> None:
-    """Choose the destination of the server and note it, unless it is noted already."""
+    """Choose the destination host of the server, unless the action has already recorded one.
+
+    :param without: hosts that must not be chosen
+    """
     if item.noted(_DESTINATION) is None:
         item.note(_DESTINATION, item.choose_host(
             [host for host in without if host is not None],
@@ -37,9 +40,12 @@ def _choose(item: work.Work, without: tuple[str | None, ...] = ()) -> None:
 
 
 def live_migrate(item: work.Work) -> work.Plan:
-    """Live-migrate a server. Its volumes are connected on both hosts during the migration."""
+    """Return the plan to live-migrate a server.
+
+    The volumes of the server are connected on both hosts during the migration.
+    """
     def connect() -> None:
-        # An attachment that a failed act left is connected to another host, or to none.
+        # An attachment that a failed action left is connected to another host, or to none.
         item.release_leftovers()
         connector = item.connector(_destination(item))
         for device in item.devices:
@@ -75,18 +81,21 @@ def live_migrate(item: work.Work) -> work.Plan:
 
 
 def _arrive(item: work.Work) -> None:
-    """Commit the move, which makes the next attachment of each volume the current one."""
+    """Record that the server has arrived at its destination, and cannot be moved back.
+
+    The additional attachment of each volume, to the destination host, becomes its attachment.
+    """
     # Noted first, because the commit replaces the host of the server.
     item.note(_SOURCE, item.server.host)
     item.store.commit(item.act, item.act.server_id, item.devices, host=_destination(item))
 
 
 def _has_moved(item: work.Work) -> bool:
-    """Return True if a server that may have been sent has arrived at its destination.
+    """Return True if a server, whose migration may have been started, runs at its destination.
 
     If the agent of the destination is down, the source host is queried. A server that the source
-    no longer has is at the destination. A server that the source still has is sent again, and has
-    arrived unless the source rejects the call.
+    host no longer has is at the destination. If the source host still has the server, the
+    migration is started again, and is successful unless the source host rejects the call.
     """
     server_id, destination = item.act.server_id, _destination(item)
     if item.is_up(destination):
@@ -105,15 +114,15 @@ def _moved_cold(item: work.Work, state: str,
                 done: Callable[[str], dict[str, Any]]) -> work.Plan:
     """Return the plan to stop a server, replace its attachments, and run it on another host.
 
-    :param state: state of the server before the move, which is kept
-    :param done: function from the former host to the columns of the server that the commit
-        updates
+    :param state: VM state of the server before the move; a stopped server stays stopped
+    :param done: function that takes the name of the former host, and returns the columns of the
+        server to update after the move
     """
     def put_on(host: str) -> None:
         item.put(host, running=state != _V.STOPPED)
 
     def leave() -> None:
-        # An attachment that a failed act left is connected to another host, or to none.
+        # An attachment that a failed action left is connected to another host, or to none.
         item.release_leftovers()
         # Noted first, because undoing the step runs the guest again only on a noted source.
         item.note(_SOURCE, item.server.host)
@@ -146,7 +155,7 @@ def _moved_cold(item: work.Work, state: str,
 
 
 def _with_flavor(item: work.Work, flavor: records.Flavor | None) -> work.Step:
-    """Return the step that sets the flavor of the server.
+    """Return the step that sets the flavor of the server. Undoing it restores the former flavor.
 
     :param flavor: new flavor, or None to keep the current one
     """
@@ -168,9 +177,10 @@ def _flavor_before(item: work.Work) -> records.Flavor:
 
 
 def resize(item: work.Work) -> work.Plan:
-    """Move a server to another host, with the requested flavor if any.
+    """Return the plan to move a server to another host, with the new flavor if there is one.
 
-    The move can be reverted until it is confirmed.
+    Without a new flavor, the server action is a cold migration. The move can be reverted until a
+    client confirms the move.
     """
     before, flavor = item.server, item.act.arguments.get('flavor')
     plan = _moved_cold(item, before.vm_state, lambda source: {
@@ -181,12 +191,12 @@ def resize(item: work.Work) -> work.Plan:
 
 
 def confirm_resize(item: work.Work) -> work.Plan:
-    """Confirm a resize or migration."""
+    """Return the plan to confirm a resize or a cold migration."""
     return work.Plan(done={'vm_state': item.server.old_state, **_FORGOTTEN})
 
 
 def revert_resize(item: work.Work) -> work.Plan:
-    """Move a resized server back to its former host, with its former flavor."""
+    """Return the plan to move a resized server back to its former host and flavor."""
     before = item.server
     # After the commit, the server already has its state from before the resize.
     state = before.old_state or before.vm_state.value
@@ -204,7 +214,7 @@ def revert_resize(item: work.Work) -> work.Plan:
 
 
 def shelve(item: work.Work) -> work.Plan:
-    """Stop a server, so that it can be offloaded later."""
+    """Return the plan to shelve a server. The server is stopped, and stays on its host."""
     def do() -> None:
         try:
             item.agent(item.server.host).stop(item.caller, item.act.server_id)
@@ -217,14 +227,14 @@ def shelve(item: work.Work) -> work.Plan:
 
 
 def shelve_offload(item: work.Work) -> work.Plan:
-    """Remove a shelved server from its host.
+    """Return the plan to remove a shelved server from its host.
 
-    Each volume stays in use through an attachment without a host.
+    Each volume stays in use by an attachment without a host.
     """
     def leave() -> None:
         host = item.server.host
         if host is not None and item.noted(_LEFT) is None:
-            # Volumes may be unreserved if another process began the act.
+            # Volumes may be unreserved if another process began the action.
             connections.hold_next(item)
             item.note(_LEFT, host)
         item.leave(host)
@@ -246,7 +256,7 @@ def shelve_offload(item: work.Work) -> work.Plan:
 
 
 def unshelve(item: work.Work) -> work.Plan:
-    """Run a shelved server, on a newly chosen host if it was offloaded."""
+    """Return the plan to start a shelved server. An offloaded server gets a newly chosen host."""
     if item.server.vm_state is _V.SHELVED:
         here = connections.HostConnections(item)
 
@@ -267,7 +277,7 @@ def unshelve(item: work.Work) -> work.Plan:
 
     def leave() -> None:
         item.leave(item.noted(_DESTINATION))
-        # A process that lost the act may still connect the old attachments to the destination.
+        # A process that lost the action may still connect the old attachments to the destination.
         connections.hold_anew(item)
         item.complete_all()
 
@@ -281,7 +291,10 @@ def _was_off(item: work.Work) -> bool:
 
 
 def rebuild(item: work.Work) -> work.Plan:
-    """Rebuild the guest of a server on its host. Its volumes keep their data."""
+    """Return the plan to create the guest of a server again on the same host.
+
+    The volumes keep their data.
+    """
     off = _was_off(item)
 
     def hold() -> None:
@@ -292,7 +305,7 @@ def rebuild(item: work.Work) -> work.Plan:
     def leave() -> None:
         if item.noted(_LEFT) is None:
             # Call the host and block storage before anything is taken from the server. Volumes may
-            # be unreserved if another process began the act.
+            # be unreserved if another process began the action.
             item.connector(item.server.host)
             connections.hold_next(item)
             item.shut_down(item.server.host)
@@ -320,10 +333,10 @@ def rebuild(item: work.Work) -> work.Plan:
 
 
 def evacuate(item: work.Work) -> work.Plan:
-    """Run a server of a failed host on another host.
+    """Return the plan to run a server of a failed host on another host.
 
-    The failed host is disconnected from the volumes first, so that it cannot write to them even
-    if it still runs. The guest there is destroyed when its agent returns.
+    First, the failed host is disconnected from the volumes, so that a guest that still runs there
+    cannot write to them. When the agent of the failed host returns, that guest is destroyed.
     """
     off = _was_off(item)
 

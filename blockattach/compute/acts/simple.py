@@ -1,4 +1,4 @@
-"""Acts that do not move a server: build, power actions, attaching and detaching, delete."""
+"""Plans of server actions that do not move a server, such as build, start, attach and delete."""
 import contextlib
 import datetime
 import logging
@@ -22,7 +22,7 @@ _V = lifecycle.VmState
 
 
 def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Plan]:
-    """Return the function that plans the build of a new server.
+    """Return the function that returns the plan to build a new server.
 
     :param now: function that returns the launch time
     """
@@ -47,7 +47,7 @@ def build(now: Callable[[], datetime.datetime]) -> Callable[[work.Work], work.Pl
 
 
 def start(item: work.Work) -> work.Plan:
-    """Start a stopped server with all of its volumes."""
+    """Return the plan to start a stopped server with all of its volumes."""
     here = connections.HostConnections(item)
 
     def do() -> None:
@@ -59,9 +59,9 @@ def start(item: work.Work) -> work.Plan:
 
 
 def stop(item: work.Work) -> work.Plan:
-    """Stop the guest and keep its volumes.
+    """Return the plan to stop a server. Its volumes stay connected.
 
-    A guest that an earlier act lost is defined again, in the stopped state.
+    If the host has lost the guest of the server, the guest is defined again in the stopped state.
     """
     def do() -> None:
         try:
@@ -72,7 +72,7 @@ def stop(item: work.Work) -> work.Plan:
 
     def release() -> None:
         if item.server.vm_state is _V.ERROR:
-            # A failed act may have left connections that were never completed.
+            # A failed action may have left connections that were never completed.
             connections.release_unused(item)
         else:
             connections.release_second(item)
@@ -82,7 +82,7 @@ def stop(item: work.Work) -> work.Plan:
 
 
 def reboot(item: work.Work) -> work.Plan:
-    """Stop and start the guest with all of its volumes.
+    """Return the plan to stop a server, and to start it with all of its volumes.
 
     A hard reboot does not wait for the guest to shut down.
     """
@@ -103,9 +103,9 @@ def reboot(item: work.Work) -> work.Plan:
 
 
 def attach(item: work.Work) -> work.Plan:
-    """Attach the volume that was recorded when the act began.
+    """Return the plan to attach a volume, whose block device was recorded when the action began.
 
-    A server without a host only reserves the volume.
+    If the server has no host, the volume is only reserved for the server.
     """
     volume_id: str = item.act.arguments['volume_id']
 
@@ -130,7 +130,7 @@ def attach(item: work.Work) -> work.Plan:
                 item.agent(host).plug(item.caller, item.act.server_id,
                                       interface.disk_values(disk))
             except errors.HostRefused:
-                # An earlier act lost the guest. Defining it again includes the new volume.
+                # An earlier action lost the guest. Defining it again includes the new volume.
                 if item.server.vm_state is not _V.STOPPED or not connections.define_lost(item):
                     raise
 
@@ -150,7 +150,7 @@ def attach(item: work.Work) -> work.Plan:
 
 
 def detach(item: work.Work) -> work.Plan:
-    """Detach a volume from a server."""
+    """Return the plan to detach a volume from a server."""
     volume_id: str = item.act.arguments['volume_id']
 
     def unplug() -> None:
@@ -183,7 +183,7 @@ def detach(item: work.Work) -> work.Plan:
 
 
 def swap(item: work.Work) -> work.Plan:
-    """Copy a volume of a server to another volume, which takes its place and access mode."""
+    """Return the plan to replace a volume of a server with a new volume, to which it is copied."""
     old_id: str = item.act.arguments['volume_id']
     new_id: str = item.act.arguments['new_volume_id']
 
@@ -191,7 +191,7 @@ def swap(item: work.Work) -> work.Plan:
         return item.store.device(item.act.server_id, old_id)
 
     def attach_new() -> None:
-        # An attachment that a failed act left may belong to another volume or another host.
+        # An attachment that a failed action left may belong to another volume or another host.
         item.release_leftovers()
         if item.server.vm_state is _V.STOPPED:
             connections.define_lost(item)
@@ -235,7 +235,7 @@ def swap(item: work.Work) -> work.Plan:
 
 
 def delete(item: work.Work) -> work.Plan:
-    """Delete a server and release its volumes.
+    """Return the plan to delete a server and release its volumes.
 
     If the agent of the host is down, the guest is destroyed when the agent returns.
     """
@@ -255,7 +255,7 @@ def delete(item: work.Work) -> work.Plan:
 
     def release() -> None:
         item.release_all()
-        # An earlier act may have left an attachment of a volume that is not recorded.
+        # An earlier action may have left an attachment of a volume that is not recorded.
         item.release_unknown(None)
 
     return work.Plan(finishing=(work.Step('destroy', destroy), work.Step('release', release),
@@ -270,16 +270,17 @@ def _there(item: work.Work, volume_id: str) -> records.BlockDevice | None:
 
 
 def leave_if_possible(item: work.Work, host: str | None) -> None:
-    """Destroy the guest on a host. Errors of the host are ignored.
+    """Destroy the guest of a server on a host. Errors of the host are ignored.
 
-    The caller releases the connections of the host, so that a remaining guest loses its volumes.
+    The caller releases the connections of the host afterwards, so that a guest that was not
+    destroyed loses its volumes.
     """
     with contextlib.suppress(errors.HostError, errors.ServiceUnreachable):
         item.leave(host)
 
 
 def _runs(item: work.Work) -> bool:
-    """Return True if the agent of the host reports the guest as running."""
+    """Return True if the agent of the server's host reports that the guest is running."""
     host = item.server.host
     if not item.is_up(host):
         return False
@@ -295,10 +296,11 @@ def _stays(_reason: Exception) -> None:
 
 
 def stays_if_true(item: work.Work) -> Callable[[Exception], None]:
-    """Return the function that handles the rejection of a finishing step.
+    """Return the function that sets the server to ERROR if its status is no longer true.
 
-    The server keeps its status if the guest is running or stopped as the status says. Otherwise
-    the act has stopped or started the guest, and the server is set to ERROR.
+    The function is called when a finishing step is rejected. The server keeps its status if the
+    guest is running or stopped according to the status. Otherwise the server action has already
+    stopped or started the guest.
     """
     def refused(reason: Exception) -> None:
         state = item.server.vm_state
@@ -308,7 +310,8 @@ def stays_if_true(item: work.Work) -> Callable[[Exception], None]:
 
 
 def ends_in_error(item: work.Work) -> Callable[[Exception], None]:
-    """Return the function that sets the server to ERROR when a finishing step is rejected."""
+    """Return the function that sets the server to ERROR after the rejection of a finishing step.
+    """
     def refused(_reason: Exception) -> None:
         item.store.change(item.act.server_id, vm_state=_V.ERROR.value)
     return refused

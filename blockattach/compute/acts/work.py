@@ -1,4 +1,4 @@
-"""Execution context of one act, and the idempotent operations that acts consist of."""
+"""Execution context of one server action (act), and the idempotent operations of its steps."""
 import contextlib
 import dataclasses
 import functools
@@ -27,11 +27,14 @@ LOG = logging.getLogger(__name__)
 
 
 class WentOn(Exception):
-    """Act that has passed its point of no return and therefore must not be undone."""
+    """Signal that a server action has passed its point of no return and must not be undone."""
 
 
 class Step(NamedTuple):
-    """Step of an act. ``undo`` is None if there is nothing to undo, and may raise `WentOn`."""
+    """Step of a server action. ``undo`` is None if there is nothing to undo.
+
+    The function ``undo`` raises `WentOn` if the step has taken effect and cannot be undone.
+    """
 
     name: str
     do: Callable[[], None]
@@ -39,14 +42,15 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Steps and outcomes of an act.
+    """Steps of a server action, and the columns of the server to update at its end.
 
     :ivar undoable: steps that are undone in reverse order if one of them fails
-    :ivar finishing: steps that are repeated until they succeed
-    :ivar done: columns of the server to update on success, besides its state
-    :ivar failed: columns of the server to update after all steps were undone, besides the reason
-    :ivar refused: function called with the error when a finishing step is rejected, which ends
-        the act; None to retry the act later
+    :ivar finishing: steps that run after the undoable steps, and are repeated until they succeed
+    :ivar done: columns of the server to update on success, in addition to ``vm_state``
+    :ivar failed: columns of the server to update after all steps were undone, in addition to
+        ``fault``
+    :ivar refused: function that is called with the error if a finishing step is rejected, before
+        the action ends as failed; None to retry the action later
     """
 
     undoable: Sequence[Step] = ()
@@ -58,7 +62,7 @@ class Plan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tools:
-    """Dependencies of all acts of one process."""
+    """Dependencies of all server actions of one process."""
 
     store: store.Store
     agents: interface.Agents
@@ -68,7 +72,7 @@ class Tools:
 
 
 class Work:
-    """Act in progress, with operations on its server."""
+    """Execution context of one server action, with operations on its server."""
 
     def __init__(self, tools: Tools, act: records.Act, caller: context.RequestContext) -> None:
         self.tools = tools
@@ -76,34 +80,34 @@ class Work:
         self.caller = caller
         self.store = tools.store.of_act(act)
         self.last_host: str | None = None
-        """Host whose agent was called last."""
+        """Name of the host whose agent was called last."""
         self.generation = act.generation
-        """Generation under which agents are called."""
+        """Generation of the lease under which agents are called (`blockattach.compute.agent`)."""
 
     def check_lease(self) -> int:
-        """Return the current generation of the server if this process still holds the act.
+        """Check that this process still holds the action, and return the server's generation.
 
-        :raises ActTakenOver: another process has taken the act over
+        :raises ActTakenOver: another process has taken the server action over
         """
         generation = self.tools.store.generation(self.act)
         if generation is None:
             raise errors.ActTakenOver(act_id=self.act.id)
-        # The generation changes if another act on the same server was taken over.
+        # The generation changes if another action on the same server was taken over.
         self.generation = generation
         return generation
 
     @property
     def server(self) -> records.Server:
-        """Current record of the server."""
+        """Record of the server, read from the database at each access."""
         return self.tools.store.server(self.act.server_id)
 
     @property
     def devices(self) -> list[records.BlockDevice]:
-        """Current block devices of the server."""
+        """Block devices of the server, read from the database at each access."""
         return self.tools.store.devices([self.act.server_id])[self.act.server_id]
 
     def agent(self, host: str | None) -> interface.AgentInterface:
-        """Return the client of a host's agent, under the lease of the act if supported.
+        """Return the RPC client of a host's agent. It sends the lease of the action if supported.
 
         :raises HostRefused: the host is None
         """
@@ -114,15 +118,15 @@ class Work:
 
     @functools.cached_property
     def _fencing(self) -> Collection[str]:
-        """Hosts whose agents support leases."""
+        """Names of the hosts whose agents support leases."""
         return {agent.host for agent in self.tools.store.agents()
                 if placement.knows_leases(agent.version)}
 
     def fence(self) -> None:
-        """Invalidate older leases on the hosts of the server.
+        """Invalidate older leases on the server at the agents of its hosts.
 
-        Afterwards the hosts reject calls of the process that held the act before, so their answers
-        stay valid. A host whose agent is down is disconnected from the volumes instead.
+        Afterwards the agents reject calls of the process that held the server action before, so
+        that their answers stay valid. The host of an agent that is down is disconnected instead.
         """
         server = self.server
         for host in {server.host, server.old_host} & set(self._fencing):
@@ -131,10 +135,10 @@ class Work:
                 self.agent(host).servers(self.caller)
 
     def plain_agent(self, host: str | None) -> interface.AgentInterface:
-        """Return the client of a host's agent without a lease.
+        """Return the RPC client of the agent on a host, which sends no lease.
 
-        Use this client only for calls that change no server or that contain their leases. For
-        other calls, use `agent`.
+        Use this client only for calls that change no server, or that have leases as an argument.
+        Use `agent` for all other calls.
 
         :raises HostRefused: the host is None
         """
@@ -148,12 +152,14 @@ class Work:
 
     def create(self, device: records.BlockDevice, connector: Mapping[str, Any] | None, key: str,
                kept_as: str, volume_id: str | None = None) -> storage.Attachment:
-        """Create an attachment for the server and record it.
+        """Create an attachment of a volume to the server, and record its id in the block device.
 
+        :param connector: connector properties of the host, or None to only reserve the volume
+        :param key: text that tells apart the requests of the server action in idempotency keys
         :param kept_as: name of the device column for the attachment id
-        :param volume_id: volume to attach, or None for that of the device
-        :raises ActTakenOver: another process has taken the act over. The new attachment, which
-            that process may not have found, is deleted
+        :param volume_id: volume to attach, or None for the volume of the block device
+        :raises ActTakenOver: another process has taken the server action over. The new attachment
+            is deleted, because that process may not have found it
         """
         attachment = self._make(device, connector, key, volume_id)
         self._keep(device, attachment, kept_as)
@@ -184,7 +190,7 @@ class Work:
             self.create(device, None, device.id, 'attachment_id')
 
     def release(self, device: records.BlockDevice) -> None:
-        """Delete both attachments of a device, and unrecorded attachments of its volume."""
+        """Delete both attachments of a block device, and unrecorded attachments of its volume."""
         for name in ('next_attachment_id', 'attachment_id'):
             attachment_id = getattr(device, name)
             if attachment_id is not None:
@@ -193,7 +199,7 @@ class Work:
         self.release_unknown(device.volume_id)
 
     def release_next(self) -> None:
-        """Delete second attachments of all devices, and unrecorded ones of their volumes."""
+        """Delete the additional attachments of all devices, and unrecorded ones of the server."""
         for device in self.devices:
             if device.next_attachment_id is not None:
                 self.tools.attachments.delete(self.caller, device.next_attachment_id)
@@ -201,16 +207,16 @@ class Work:
             self.release_unknown(device.volume_id)
 
     def release_leftovers(self) -> None:
-        """Delete the second attachments that an earlier act left, if any."""
+        """Call `release_next` if an earlier server action left additional attachments."""
         if any(device.next_attachment_id is not None for device in self.devices):
             self.release_next()
 
     def release_unknown(self, volume_id: str | None) -> None:
-        """Delete the unrecorded attachments of the server, which remain after a lost response.
+        """Delete unrecorded attachments of the server, which remain if a response was lost.
 
         :param volume_id: volume of the attachments, or None for all volumes
-        :raises ActTakenOver: another process has taken the act over, and may be about to record
-            the attachments
+        :raises ActTakenOver: another process has taken the server action over, and may be about
+            to record the attachments
         """
         found = self.tools.attachments.of_server(self.caller, self.act.server_id, volume_id)
         known = self.known()
@@ -230,7 +236,7 @@ class Work:
             self.release(device)
 
     def connector(self, host: str | None) -> dict[str, Any]:
-        """Return the connector properties of a host for the server; see `check_modes`."""
+        """Return the connector properties of a host for the server, after `check_modes`."""
         self.check_modes(host)
         return dict(self.plain_agent(host).connector(self.caller, self.act.server_id))
 
@@ -243,14 +249,14 @@ class Work:
 
     @staticmethod
     def of_device(connector: Mapping[str, Any], device: records.BlockDevice) -> dict[str, Any]:
-        """Return the connector properties for a volume of the server."""
+        """Return connector properties with the device name and mode of a block device added."""
         return {**connector, 'mountpoint': device.device, 'mode': device.mode.value}
 
     def connect(self, connector: Mapping[str, Any],
                 device: records.BlockDevice) -> storage.Attachment:
-        """Connect a host to a volume, and reserve the volume if it is not reserved.
+        """Connect a host to the volume of a device, and record the attachment if it is new.
 
-        :raises ActTakenOver: another process has taken the act over
+        :raises ActTakenOver: another process has taken the server action over
         """
         found = self.connect_unkept(connector, device)
         if device.attachment_id != found.id:
@@ -259,7 +265,7 @@ class Work:
 
     def connect_unkept(self, connector: Mapping[str, Any],
                        device: records.BlockDevice) -> storage.Attachment:
-        """Connect a host to a volume without recording a new attachment. See `connect`."""
+        """Connect a host to a volume like `connect`, but do not record a new attachment."""
         own = self.of_device(connector, device)
         if device.attachment_id is None:
             return self._make(device, own, device.id)
@@ -279,7 +285,7 @@ class Work:
     def complete(self, device: records.BlockDevice, attachment_id: str) -> None:
         """Complete an attachment, and record the volume as attached.
 
-        An attachment that was deleted meanwhile is ignored.
+        A missing attachment is not an error.
         """
         self._complete(attachment_id)
         self.note_attached(device)
@@ -298,15 +304,15 @@ class Work:
                 self.complete(device, device.attachment_id)
 
     def put(self, host: str | None, running: bool = True) -> None:
-        """Run the server on a host: connect its volumes, spawn it, and complete its attachments.
+        """Connect a host to the server's volumes, create the guest, and complete the attachments.
 
-        :param running: False to leave the server stopped
+        :param running: True to start the guest, False to leave the server stopped
         """
         for exc in put_all([self], host, running).values():
             raise exc
 
     def spawn(self, host: str | None, guest: Mapping[str, Any], running: bool) -> None:
-        """Spawn a guest on a host, or define it without running it."""
+        """Create a guest on a host, and start the guest if ``running`` is True."""
         agent = self.agent(host)
         if not running and host in self._fencing:
             agent.define(self.caller, guest)
@@ -323,24 +329,24 @@ class Work:
                 self.agent(host).stop(self.caller, self.act.server_id)
 
     def leave(self, host: str | None) -> None:
-        """Destroy the server on a host whose agent is up.
+        """Destroy the server on a host, if the agent of the host is up.
 
-        An agent that is down destroys the server when the agent returns. Until then the host must
-        be disconnected from the volumes.
+        An agent that is down destroys the server when the agent returns. Until then, the caller
+        must keep the host disconnected from the volumes.
         """
         if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
 
     def choose_host(self, without: Iterable[str] = (), only_host: str | None = None) -> str:
-        """Return a host for the server; see `placement.choose_hosts`."""
+        """Return the name of a suitable host for the server; see `placement.choose_hosts`."""
         return placement.choose_hosts(self.store, [self.devices], without, only_host)[0]
 
     def noted(self, key: str) -> str | None:
-        """Return a note of the act, which outlives a restart, or None."""
+        """Return a value that `note` has stored, or None if there is no such value."""
         return self.store.notes(self.act.id).get(key)
 
     def note(self, key: str, value: str | None) -> None:
-        """Record a note of the act."""
+        """Store a value with the server action, for a process that takes the action over."""
         self.store.note(self.act.id, {key: value})
         log.step(LOG, 'Server action progress recorded', server_id=self.act.server_id,
                  work=self.act.verb, reason=f'{key}: {value}')
@@ -348,12 +354,13 @@ class Work:
 
 def put_all(items: Sequence[Work], host: str | None,
             running: bool = True) -> dict[str, Exception]:
-    """Run servers on a host: connect their volumes, spawn them, and complete the attachments.
+    """Connect a host to the volumes of servers, create the guests, and complete the attachments.
 
-    :param items: act of each server, all by the same caller. Several acts require an agent that
-        supports `AgentInterface.spawn_all`
-    :returns: error of each failed server, by server id. The caller must undo the act of each
-        failed server
+    :param items: server action of each server. All actions have the same caller. More than one
+        action requires an agent that supports `AgentInterface.spawn_all`
+    :param running: True to start the guests, False to leave the servers stopped
+    :returns: error of each failed server, by server id. The caller must undo the server action of
+        each failed server
     """
     by_id = {item.act.server_id: item for item in items}
     rows = items[0].tools.store
@@ -395,8 +402,8 @@ class _Connected(NamedTuple):
 def _keep_all(connected: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
     """Record new attachments in one transaction.
 
-    An attachment of an act that another process has taken over is deleted, because that process
-    may not have found it.
+    If another process has taken a server action over, its attachment is deleted, because that
+    process may not have found the attachment.
 
     :param kept_as: name of the device column for the attachment id
     :returns: error of each failed server, by server id
@@ -419,7 +426,7 @@ def _keep_all(connected: Sequence[_Connected], kept_as: str) -> dict[str, Except
 
 
 def _complete_all(connected: Sequence[_Connected]) -> dict[str, Exception]:
-    """Complete attachments. Return the error of each failed server, by server id."""
+    """Complete attachments, and return the error of each failed server, by server id."""
     failed: dict[str, Exception] = {}
     if not connected:
         return failed
@@ -444,7 +451,10 @@ def _guest(server: records.Server, disks: Iterable[base.Disk]) -> dict[str, Any]
 
 def _connectors(items: Sequence[Work], host: str | None,
                 devices: Iterable[records.BlockDevice]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the connector properties of a host for servers with these volumes, by server id."""
+    """Return the connector properties of a host for servers, by server id.
+
+    :param devices: block devices of all servers
+    """
     first, ids = items[0], [item.act.server_id for item in items]
     _check_modes(first.tools.store, host, devices)
     if len(ids) == 1:
@@ -454,13 +464,13 @@ def _connectors(items: Sequence[Work], host: str | None,
 
 def _spawn(items: Mapping[str, Work], host: str | None,
            guests: Sequence[Mapping[str, Any]], running: bool) -> dict[str, Exception]:
-    """Spawn guests on a host. Return the error of each failed server, by server id."""
+    """Create guests on a host, and return the error of each failed server, by server id."""
     item = items[guests[0]['server_id']]
     try:
         if len(guests) == 1:
             item.spawn(host, guests[0], running)
             return {}
-        # The class of the error is lost, and any class leads to undoing the act.
+        # The class of the error is lost, and any class leads to undoing the action.
         return {server_id: errors.HostRefused(reason=text)
                 for server_id, text in item.plain_agent(host).spawn_all(
                     item.caller, guests, {one.act.server_id: one.generation
@@ -479,7 +489,7 @@ def _check_modes(rows: store.Store, host: str | None,
 
 @contextlib.contextmanager
 def _noting(failed: dict[str, Exception], server_id: str) -> Iterator[None]:
-    """Record an exception of the block as the error of a server, instead of raising it."""
+    """Record an exception that the block raises as the error of a server, and suppress it."""
     try:
         yield
     except Exception as exc:

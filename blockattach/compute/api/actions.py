@@ -1,4 +1,4 @@
-"""Server actions. Each action begins an act."""
+"""Handlers of server actions, which the conductor executes after the response."""
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from blockattach.platform.http import operation
 
 
 def begin(verb: str, services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Start a server action that has no parameters."""
+    """Begin a server action that has no parameters."""
     services.conductor.begin(call.context, call.target.id, verb)
 
 
 def reboot(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Stop and start a server. A hard reboot does not wait for the guest to shut down."""
+    """Begin to reboot a server. A hard reboot does not wait for the guest to shut down."""
     services.conductor.begin(call.context, call.target.id, 'reboot',
                              {'type': call.body['reboot']['type'].upper()})
 
 
 def unshelve(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Unshelve a server, on the given host if the request names one."""
+    """Begin to unshelve a server. An offloaded server is started on the requested host, if any."""
     asked = call.body['unshelve'] or {}
     if asked.get('host') is not None:
         services.policy.authorize(call.context, policies.UNSHELVE_TO)
@@ -30,7 +30,7 @@ def unshelve(services: compute_services.ComputeServices, call: operation.Call) -
 
 
 def resize(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Resize a server to another flavor, on another host.
+    """Begin to move a server to another host with another flavor.
 
     :raises ServerRequestInvalid: the flavor does not exist or is the current one
     """
@@ -46,13 +46,13 @@ def resize(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Cold-migrate a server to another host."""
+    """Begin to cold-migrate a server to another host."""
     asked = call.body['migrate'] or {}
     _begin_on(services, call, 'resize', asked.get('host'))
 
 
 def live_migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Live-migrate a server.
+    """Begin to live-migrate a server.
 
     :raises ServerRequestInvalid: block migration was requested
     """
@@ -64,7 +64,7 @@ def live_migrate(services: compute_services.ComputeServices, call: operation.Cal
 
 
 def evacuate(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Evacuate a server from a failed host.
+    """Begin to evacuate a server from a failed host.
 
     :raises ServerRequestInvalid: the server has no host, or the agent of its host is up
     """
@@ -81,7 +81,7 @@ def evacuate(services: compute_services.ComputeServices, call: operation.Call) -
 
 
 def rebuild(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Rebuild the guest of a server, which keeps its volumes.
+    """Begin to rebuild the guest of a server, which keeps its volumes and their data.
 
     :raises ServerRequestInvalid: another image was requested
     """
@@ -94,7 +94,7 @@ def rebuild(services: compute_services.ComputeServices, call: operation.Call) ->
 
 def _begin_on(services: compute_services.ComputeServices, call: operation.Call, verb: str,
               host: str | None) -> None:
-    """Begin an act with an optional destination host.
+    """Begin a server action with an optional destination host.
 
     :raises ServerRequestInvalid: the host has no agent, or is the current host
     """

@@ -22,7 +22,7 @@ def build_app(services: compute_services.ComputeServices, authentication: auth.A
               outer: Iterable[middleware.Layer] = ()) -> middleware.Wsgi:
     """Build the WSGI application without starting or opening anything.
 
-    :param outer: layers around the application, outermost first
+    :param outer: additional middleware layers around the application, outermost first
     """
     dispatcher = dispatch.Dispatcher(
         routes.OPERATIONS, services, policy=services.policy,

@@ -1,4 +1,4 @@
-"""Validation of the volumes in a server request, and their conversion to block devices."""
+"""Validation of the volumes in requests for servers, and their conversion to block devices."""
 import dataclasses
 import uuid
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from blockattach.platform.http import operation
 from blockattach.storage.domain import connection
 
 Find = Callable[[str], storage.Volume]
-"""Function that returns a volume by id, as visible to the caller."""
+"""Function that takes a volume id, and returns the volume if the caller may see it."""
 
 
 def mode(requested: Mapping[str, Any], call: operation.Call) -> connection.AccessMode:
-    """Return the requested access mode, ``rw`` by default.
+    """Return the access mode in a requested attachment, ``rw`` by default.
 
     :raises ServerRequestInvalid: the mode was given without the extension header
     """
@@ -96,17 +96,20 @@ def of_mapping(mapping: Sequence[Mapping[str, Any]], call: operation.Call, find:
 
 def of_server(devices: Iterable[records.BlockDevice],
               server_id: str) -> list[records.BlockDevice]:
-    """Return copies of the block devices with new ids, for a server."""
+    """Return copies of block devices that have new ids and belong to a server."""
     return [dataclasses.replace(one, id=str(uuid.uuid4()), server_id=server_id)
             for one in devices]
 
 
 def attached(requested: Mapping[str, Any], call: operation.Call, volume: storage.Volume,
              server_id: str, there: Sequence[records.BlockDevice]) -> records.BlockDevice:
-    """Return the block device for a volume to attach. The store chooses the device name.
+    """Return the block device that describes the requested attachment of a volume to a server.
 
-    :param there: block devices of the server
-    :raises ServerRequestInvalid: the volume cannot be attached
+    If the request has no device name, `store.Store.begin` chooses one.
+
+    :param there: existing block devices of the server
+    :raises ServerRequestInvalid: the volume cannot be attached, or a field of the request needs a
+        newer microversion
     """
     if any(one.volume_id == volume.id for one in there):
         raise errors.ServerRequestInvalid(
@@ -133,7 +136,7 @@ def _check_extension(call: operation.Call, name: str) -> None:
 
 
 def check_volume(volume: storage.Volume, call: operation.Call, servers: int) -> None:
-    """Check that a volume can be attached.
+    """Check that a volume can be attached to the requested number of servers.
 
     :param servers: number of servers that get the volume
     :raises ServerRequestInvalid: the volume cannot be attached to that number of servers
@@ -165,7 +168,7 @@ def _check_together(devices: Sequence[records.BlockDevice]) -> None:
 
 
 def _goes(entry: Mapping[str, Any]) -> bool:
-    """Return the value of ``delete_on_termination``, which may be a string."""
+    """Return the value of ``delete_on_termination``, which is a boolean or a string."""
     try:
         return strutils.bool_from_string(entry.get('delete_on_termination') or False, strict=True)
     except ValueError:

@@ -13,7 +13,7 @@ from blockattach.platform.http import operation
 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List the actions of a server, newest first.
+    """List the instance actions of a server, newest first.
 
     :raises ServerRequestInvalid: the query is invalid
     """
@@ -31,9 +31,9 @@ def index(services: compute_services.ComputeServices, call: operation.Call) -> d
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show an action and, if the caller may see it, its event.
+    """Show an instance action of a server, with its event if the caller may see the event.
 
-    :raises NotFound: the server has no action with this request id
+    :raises NotFound: the server has no action with the given request id
     """
     server: records.Server = call.target
     found = _of_request(services, server, call.path['request_id'])

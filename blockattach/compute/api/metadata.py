@@ -21,7 +21,7 @@ def index(services: compute_services.ComputeServices, call: operation.Call) -> d
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show a metadata item.
+    """Show a metadata item of a server.
 
     :raises NotFound: the key does not exist
     """
@@ -30,20 +30,20 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Create or update metadata items."""
+    """Create or update metadata items of a server, and return all items."""
     asked: Items = call.body['metadata']
     return {'metadata': _change(services, call, lambda there: {**there, **asked})}
 
 
 def replace(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Replace all metadata items."""
+    """Replace all metadata items of a server."""
     return {'metadata': _change(services, call, lambda _there: call.body['metadata'])}
 
 
 def update(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Create or update a metadata item.
+    """Create or update a metadata item of a server.
 
-    :raises ServerRequestInvalid: the keys in body and path differ
+    :raises ServerRequestInvalid: the request body does not contain the key in the path
     """
     asked: Items = call.body['meta']
     if call.path['key'] not in asked:
@@ -53,7 +53,7 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Delete a metadata item.
+    """Delete a metadata item of a server.
 
     :raises NotFound: the key does not exist
     """
@@ -65,9 +65,9 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def check(items: Items) -> Items:
-    """Return the metadata items if their number is within the quota.
+    """Return the metadata items of a server, if their number is within the quota of 128.
 
-    :raises MetadataLimitExceeded: there are too many items
+    :raises MetadataLimitExceeded: the number of items exceeds the quota
     """
     if len(items) > _MOST:
         raise errors.MetadataLimitExceeded(limit=_MOST)

@@ -18,14 +18,14 @@ from blockattach.compute.api import views
 from blockattach.platform.http import operation
 
 MOST = 100
-"""Maximum number of servers that a request can create."""
+"""Maximum number of servers that one request can create."""
 LONGEST_NAME = 255
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
-    """Create servers. The servers are built after the response.
+    """Create servers, which are built after the response.
 
-    :raises ServerRequestInvalid: a value is invalid; no server is created
+    :raises ServerRequestInvalid: a value in the request is invalid; no server is created
     """
     asked: Mapping[str, Any] = call.body['server']
     least, most = int(asked.get('min_count', 1)), int(asked.get('max_count', 1))
@@ -69,12 +69,12 @@ def create(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def index(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List servers."""
+    """List the servers that match the query."""
     return _page(call, [views.summary(call, one) for one in _found(services, call)])
 
 
 def detail(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List servers with details."""
+    """List the servers that match the query, with details."""
     found = _found(services, call)
     volumes = services.database.devices([one.id for one in found])
     return _page(call, [
@@ -82,7 +82,7 @@ def detail(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def show(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show one server."""
+    """Show the details of a server."""
     return {'server': _detail(services, call, call.target)}
 
 
@@ -96,8 +96,8 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Begin to delete a server, even if another act is in progress."""
-    # A repeated request must not begin a second act, whose notifications would be duplicates.
+    """Begin to delete a server, even if another server action is in progress."""
+    # A repeated request must not begin a second action, whose notifications would be duplicates.
     if call.target.task_state == lifecycle.VERBS['delete'].task_state:
         return
     services.conductor.begin(call.context, call.target.id, 'delete')
@@ -111,7 +111,9 @@ def _detail(services: compute_services.ComputeServices, call: operation.Call,
 
 def _found(services: compute_services.ComputeServices,
            call: operation.Call) -> list[records.Server]:
-    """Return the servers that match the query, newest first, one more than fits on a page.
+    """Return the servers on the requested page, newest first.
+
+    If there is a next page, its first server is returned too.
 
     :raises ServerRequestInvalid: the marker does not exist
     """
@@ -164,10 +166,12 @@ def _check_networks(requested: Mapping[str, Any], call: operation.Call) -> None:
 
 def _check_agents(services: compute_services.ComputeServices, call: operation.Call,
                   mapped: list[records.BlockDevice], host: str | None) -> None:
-    """Check that read-only volumes can be attached.
+    """Check that an agent can enforce the access mode of read-only volumes.
 
-    An agent that is too old would let the server write to them.
+    An older agent would permit the server to write to these volumes.
 
+    :param mapped: block devices of all requested servers
+    :param host: requested host, or None for any host
     :raises AgentTooOld: agents are up, but all of them are too old
     """
     if all(one.mode == 'rw' for one in mapped):

@@ -22,9 +22,9 @@ _ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', r
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeServices:
-    """Dependencies of the handlers.
+    """Dependencies of the handlers of the compute API.
 
-    Handlers read from the store, begin acts through the conductor, and check the policy.
+    Handlers read from the store, begin server actions by the conductor, and check the policy.
     """
 
     database: store.Store
@@ -50,7 +50,7 @@ def server(caller: context.RequestContext, database: store.Store,
 
 def too_old(services: ComputeServices, call: operation.Call,
             agent: records.Agent) -> errors.AgentTooOld:
-    """Return the error for an agent that does not support access modes.
+    """Return the error for an agent that does not support the access modes of volumes.
 
     The host name is hidden from callers who may not see hosts.
     """
@@ -60,9 +60,9 @@ def too_old(services: ComputeServices, call: operation.Call,
 
 def reason(services: ComputeServices, call: operation.Call, server: records.Server,
            text: str) -> str:
-    """Return the reason of a failed act as the caller may read it.
+    """Return the reason why a server action failed, in the form that the caller may see.
 
-    Host names and IP addresses are hidden from callers who may not see hosts.
+    Host names and IP addresses are replaced for callers who may not see hosts.
     """
     if _may_see_hosts(services, call, server.project_id):
         return text

@@ -14,7 +14,7 @@ _EXTENDED = 'volume-extended'
 
 
 def flavors(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List flavors."""
+    """List the names and links of the flavors."""
     return {'flavors': [{'id': one.id, 'name': one.name,
                          'links': call.links(f'/flavors/{one.id}')}
                         for one in services.flavors.values()]}
@@ -22,12 +22,12 @@ def flavors(services: compute_services.ComputeServices, call: operation.Call) ->
 
 def flavors_detail(services: compute_services.ComputeServices,
                    call: operation.Call) -> dict[str, Any]:
-    """List flavors with details."""
+    """List the flavors with details."""
     return {'flavors': [views.flavor(call, one) for one in services.flavors.values()]}
 
 
 def flavor(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """Show a flavor.
+    """Show the details of a flavor.
 
     :raises FlavorNotFound: the flavor does not exist
     """
@@ -48,7 +48,7 @@ def extra_specs(services: compute_services.ComputeServices,
 
 
 def agents(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
-    """List the agents as Nova services."""
+    """List the agents in the format of Nova's compute services."""
     host, binary = call.query.get('host'), call.query.get('binary')
     return {'services': [views.agent(call, number, one)
                          for number, one in enumerate(services.database.agents(), 1)
@@ -62,9 +62,9 @@ def _is_ours(event: Mapping[str, Any]) -> bool:
 
 def external_events(services: compute_services.ComputeServices,
                     call: operation.Call) -> operation.Answer:
-    """Accept volume-extended events. Guests are notified of the new sizes after the response.
+    """Accept ``volume-extended`` events, and report other events with code 400 as Nova does.
 
-    Other events are answered with code 400, as in Nova.
+    Guests are notified of the new sizes after the response.
     """
     events = call.body['events']
     ours = [(event['server_uuid'], event['tag']) for event in events if _is_ours(event)]

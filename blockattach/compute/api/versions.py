@@ -1,8 +1,8 @@
-"""Microversions of the compute API, and those that change its behaviour.
+"""Microversions of the compute API, with the numbers of Nova's microversions.
 
-The numbers are Nova's. A version about other subjects than servers, their volumes, flavors and
-agents is accepted without effect. Constant fields that such versions add to servers are in
-`blockattach.compute.api.views`.
+`HISTORY` lists the versions that concern servers, their volumes, flavors or agents. All other
+versions are accepted without effect, except that some add constant fields to servers
+(`blockattach.compute.api.views`).
 """
 from blockattach.platform.http.operation import V
 

@@ -1,4 +1,5 @@
-"""Views of servers, volumes of servers and flavors in API responses, and pages of lists."""
+"""Representations of servers, their volumes, flavors and agents in responses, and pages of lists.
+"""
 import datetime
 import hashlib
 import uuid
@@ -16,11 +17,18 @@ from blockattach.platform.http import operation
 
 _V = lifecycle.VmState
 _POWER = {_V.ACTIVE: 1, _V.RESIZED: 1, _V.STOPPED: 4, _V.SHELVED: 4}
-"""Power states of Nova: 1 is running, 4 is shut down, 0 is unknown."""
+"""Power state that Nova's API shows for each VM state: 1 for running, 4 for shut down.
+
+The power state of other VM states is shown as 0, unknown.
+"""
 _AT_SERVER = 'OS-EXT-SRV-ATTR'
 _DISK_CONFIG = 'OS-DCF:diskConfig'
 _NOT_CHANGED = frozenset(('config_drive', 'key_name'))
-"""Fields missing from update responses before 2.75, besides all fields of extensions."""
+"""Fields that responses to updates of a server omit before microversion 2.75.
+
+They also omit the fields of extensions, such as ``OS-EXT-STS:vm_state``, but not
+``OS-DCF:diskConfig``.
+"""
 _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
     (operation.V(2, 9), 'locked', False),
     (operation.V(2, 26), 'tags', []),
@@ -30,30 +38,30 @@ _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (
     (operation.V(2, 96), 'pinned_availability_zone', None),
     (operation.V(2, 100), 'scheduler_hints', {}),
 )
-"""Fields with a constant value that clients expect, each with the microversion that added it."""
+"""Server fields with a constant value: microversion that added the field, name and value."""
 BINARY = 'nova-compute'
-"""Binary name of agents in the API."""
+"""Name by which the API reports the binary of every agent."""
 _MOST = 1000
 
 
 def time(value: datetime.datetime | None) -> str | None:
-    """Format a time as Nova does. Return None for None."""
+    """Return a time in Nova's format, or None for None."""
     return None if value is None else f'{value.replace(microsecond=0).isoformat()}Z'
 
 
 def summary(call: operation.Call, server: records.Server) -> dict[str, Any]:
-    """Return the view of a server in a list."""
+    """Return the representation of a server in a list without details."""
     return {'id': server.id, 'name': server.name, 'links': links(call, server.id)}
 
 
 def links(call: operation.Call, server_id: str) -> list[dict[str, str]]:
-    """Return the links of a server."""
+    """Return the ``self`` and ``bookmark`` links of a server."""
     return call.links(f'/servers/{server_id}')
 
 
 def detail(services: compute_services.ComputeServices, call: operation.Call,
            server: records.Server, devices: Iterable[records.BlockDevice]) -> dict[str, Any]:
-    """Return the detailed view of a server."""
+    """Return the detailed representation of a server."""
     shown: dict[str, Any] = {
         **summary(call, server),
         'status': server.status,
@@ -92,9 +100,9 @@ def detail(services: compute_services.ComputeServices, call: operation.Call,
 
 
 def changed(shown: dict[str, Any], call: operation.Call) -> dict[str, Any]:
-    """Return the view of a server in the response of an update.
+    """Return the representation of a server in the response to an update.
 
-    :param shown: detailed view of the server
+    :param shown: detailed representation of the server
     """
     if call.version >= versions.CHANGED_SHOWN:
         return shown
@@ -117,7 +125,7 @@ def _of_host(call: operation.Call, server: records.Server,
 
 
 def _host_id(server: records.Server, host: str | None) -> str:
-    """Return a digest of the host name, which differs between projects as in Nova."""
+    """Return a digest of the project id and the host name, as in Nova, or '' without a host."""
     if host is None:
         return ''
     return hashlib.sha224(f'{server.project_id}{host}'.encode()).hexdigest()
@@ -132,7 +140,7 @@ def _flavor(call: operation.Call, flavor: records.Flavor) -> dict[str, Any]:
 
 
 def flavor(call: operation.Call, item: records.Flavor) -> dict[str, Any]:
-    """Return the detailed view of a flavor."""
+    """Return the detailed representation of a flavor."""
     return {'id': item.id, 'name': item.name, 'vcpus': item.vcpus, 'ram': item.memory_mb,
             'disk': item.disk_gb, 'swap': 0 if call.version >= (2, 75) else '',
             'OS-FLV-EXT-DATA:ephemeral': 0, 'OS-FLV-DISABLED:disabled': False,
@@ -143,7 +151,10 @@ def flavor(call: operation.Call, item: records.Flavor) -> dict[str, Any]:
 
 
 def agent(call: operation.Call, number: int, item: records.Agent) -> dict[str, Any]:
-    """Return the view of an agent as a Nova service."""
+    """Return the representation of an agent as a compute service of Nova.
+
+    :param number: service id in microversions before UUIDs
+    """
     shown: dict[str, Any] = {
         'id': (number if call.version < versions.SERVICE_IDS
                else str(uuid.uuid5(uuid.NAMESPACE_DNS, item.host))),
@@ -156,7 +167,7 @@ def agent(call: operation.Call, number: int, item: records.Agent) -> dict[str, A
 
 
 def volume(call: operation.Call, device: records.BlockDevice) -> dict[str, Any]:
-    """Return the view of a volume attachment of a server."""
+    """Return the representation of a volume attachment of a server."""
     shown: dict[str, Any] = {'serverId': device.server_id, 'volumeId': device.volume_id,
                              'device': device.device}
     if call.version < versions.IDS:
@@ -173,7 +184,7 @@ def volume(call: operation.Call, device: records.BlockDevice) -> dict[str, Any]:
 
 
 def action(call: operation.Call, entry: records.Action) -> dict[str, Any]:
-    """Return the view of an instance action."""
+    """Return the representation of an instance action."""
     shown: dict[str, Any] = {
         'action': entry.action, 'instance_uuid': entry.server_id, 'request_id': entry.request_id,
         'user_id': entry.user_id, 'project_id': entry.project_id, 'start_time': entry.started_at,
@@ -185,7 +196,10 @@ def action(call: operation.Call, entry: records.Action) -> dict[str, Any]:
 
 def event(services: compute_services.ComputeServices, call: operation.Call,
           server: records.Server, entry: records.Action) -> dict[str, Any]:
-    """Return the view of the only event of an action, as far as the caller may see it."""
+    """Return the event of an instance action, without the fields that the caller may not see.
+
+    Every instance action has exactly one event.
+    """
     everything, details = (
         services.policy.allowed(call.context, rule, server.project_id)
         for rule in (policies.ACTIONS_EVENTS, policies.ACTIONS_DETAILS))
@@ -207,7 +221,7 @@ def event(services: compute_services.ComputeServices, call: operation.Call,
 
 
 def page_size(call: operation.Call) -> int:
-    """Return the page size of a request, at most 1000.
+    """Return the requested page size, at most 1000.
 
     :raises ServerRequestInvalid: the query parameter ``limit`` is not a number
     """
@@ -219,10 +233,11 @@ def page_size(call: operation.Call) -> int:
 
 def page(call: operation.Call, key: str, shown: Sequence[dict[str, Any]], marker: str,
          links: str) -> dict[str, Any]:
-    """Return the body of a page, with a link to the next page if there is one.
+    """Return the response body of a page, with a link to the next page if there is one.
 
-    :param shown: items of the page, and one more if there is a next page
-    :param marker: key of an item whose value is the marker of the next page
+    :param key: key of the list of items in the body
+    :param shown: items of the page, and one more item if there is a next page
+    :param marker: key in an item; its value in the last item is the marker of the next page
     :param links: key of the link in the body
     """
     most = page_size(call)

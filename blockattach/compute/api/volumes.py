@@ -33,10 +33,12 @@ def show(services: compute_services.ComputeServices, call: operation.Call) -> di
 
 
 def create(services: compute_services.ComputeServices, call: operation.Call) -> operation.Answer:
-    """Attach a volume. The volume is reserved before the response, and connected afterwards.
+    """Reserve a volume for a server, and begin to attach the volume.
+
+    The volume is connected after the response.
 
     :raises ServerRequestInvalid: the volume cannot be attached
-    :raises AgentTooOld: the volume is read-only, and the agent of the host would permit writes
+    :raises AgentTooOld: the mode is ``ro``, and the agent of the host is too old to prevent writes
     """
     asked: Mapping[str, Any] = call.body['volumeAttachment']
     server: records.Server = call.target
@@ -79,7 +81,7 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
-    """Begin to detach a volume.
+    """Begin to detach a volume from a server.
 
     :raises ServerRequestInvalid: the volume is the root disk
     :raises ServerStateConflict: the volume is not in state ``attached``
@@ -96,7 +98,7 @@ def delete(services: compute_services.ComputeServices, call: operation.Call) -> 
 
 def _swap(services: compute_services.ComputeServices, call: operation.Call,
           server: records.Server, old: records.BlockDevice, requested: Mapping[str, Any]) -> None:
-    """Begin to replace a volume with another volume, which gets the same access mode.
+    """Begin to replace a volume of a server with another volume, and keep the access mode.
 
     :raises ServerRequestInvalid: the new volume is in use, attached to the server or too small,
         or several servers may write to the old volume
