@@ -1,8 +1,8 @@
-"""Executor of acts on servers, which also resumes interrupted acts and receives agent reports.
+"""Executor of server actions (acts), which also resumes interrupted acts and takes agent reports.
 
-An act is a database row. Its undoable steps are a TaskFlow flow. If a step fails, the flow reverts
-the step and the steps before. An act that can be neither undone nor finished now keeps its
-row, and `Conductor.look` of any compute API takes the act over.
+An act is a row of the table ``acts``. Its undoable steps are a TaskFlow flow. If a step fails, the
+flow undoes this step and all steps before. If an act can neither be undone nor finished now, its
+row is kept, and `Conductor.look` of any compute API process takes the act over.
 """
 import collections
 import dataclasses
@@ -39,21 +39,22 @@ LOG = logging.getLogger(__name__)
 _V = lifecycle.VmState
 _REFUSALS = (errors.HostRefused, errors.HostDefect, errors.DeviceBusy, errors.NotFound,
              errors.ServerRequestInvalid)
-"""Errors that a repeated call would meet again."""
+"""Errors that a retry of the failed call would raise again."""
 _TOGETHER = 5
-"""Maximum number of servers of one host that are built by one call of the agent."""
+"""Maximum number of servers that one call of an agent builds."""
 Plans = Mapping[str, Callable[[work.Work], work.Plan]]
 
 
 class Conductor(interface.ConductorInterface):
-    """Executor of the acts of one compute API process."""
+    """Executor of the server actions of one compute API process."""
 
     def __init__(self, tools: work.Tools, plans: Plans, executor: futures.Executor, owner: str,
                  lease_seconds: float, notifications: notices.ServerNotifications) -> None:
         """
-        :param plans: function that returns the plan of an act, by verb
+        :param plans: functions that return the plan of a server action, by verb
         :param owner: unique name of this process instance
-        :param lease_seconds: time after which an act that is not renewed is taken over by others
+        :param lease_seconds: time after which other processes take over an action whose lease is
+            not renewed
         """
         self._tools = tools
         self._plans = plans
@@ -67,19 +68,19 @@ class Conductor(interface.ConductorInterface):
                 caller, server_id, 'detach', {'volume_id': device.volume_id}, device))
         self._sizes = sizes.Sizes(tools, executor)
         self._under_way: set[str] = set()
-        """Leases of the acts that this process is working on."""
+        """Leases of the server actions that threads of this process execute or will execute."""
 
     def create(self, caller: context.RequestContext,
                drafts: Sequence[tuple[records.Server, Sequence[records.BlockDevice]]],
                arguments: Mapping[str, Any]) -> None:
-        """Create servers, each with a host, and begin to build them."""
+        """Create servers, choose a host for each, and begin to build them."""
         hosts: Sequence[str | None]
         try:
             hosts = placement.choose_hosts(
                 self._tools.store, [devices for _, devices in drafts],
                 only_host=arguments.get('host'))
         except errors.ServerRequestInvalid:
-            # Each act chooses a host again, and fails if there is none.
+            # Each action chooses a host again, and fails if there is none.
             hosts = [None] * len(drafts)
         placed = [(dataclasses.replace(server, host=host), devices)
                   for host, (server, devices) in zip(hosts, drafts, strict=True)]
@@ -93,9 +94,9 @@ class Conductor(interface.ConductorInterface):
 
     def _groups(self, placed: Iterable[tuple[str | None, records.Act]],
                 ) -> Iterator[tuple[str | None, list[records.Act]]]:
-        """Yield groups of servers of one host to build together.
+        """Yield each host with a group of build actions that one call of its agent executes.
 
-        An older agent gets one server at a time.
+        If the agent does not support leases, each group has one action.
         """
         acts = collections.defaultdict(list)
         for host, act in placed:
@@ -110,10 +111,10 @@ class Conductor(interface.ConductorInterface):
     def begin(self, caller: context.RequestContext, server_id: str, verb: str,
               arguments: Mapping[str, Any] | None = None,
               device: records.BlockDevice | None = None) -> 'futures.Future[None]':
-        """Begin an act on a server. For the errors, see `store.Store.begin`.
+        """Begin a server action. For the errors, see `store.Store.begin`.
 
-        :param device: volume to attach by the act
-        :returns: future of the act's execution
+        :param device: block device to record when the action begins, or None
+        :returns: future that is done when this process has executed the action
         """
         act = self._tools.store.begin(server_id, _draft(caller, verb, arguments or {}),
                                       self._owner, self._lease_seconds, device)
@@ -121,9 +122,10 @@ class Conductor(interface.ConductorInterface):
 
     def attach(self, caller: context.RequestContext, server_id: str,
                device: records.BlockDevice) -> None:
-        """Reserve a volume for a server, and begin to attach it.
+        """Reserve a volume for a server, and begin to attach the volume.
 
-        The volume is reserved first, so that the caller receives the error of a rejection.
+        The volume is reserved before the method returns, so that the caller receives the error if
+        block storage rejects the reservation.
 
         :raises ServerRequestInvalid: block storage rejects the attachment, or the server already
             has the volume
@@ -134,11 +136,11 @@ class Conductor(interface.ConductorInterface):
         try:
             self._reserve(act, caller, device)
         except errors.ActTakenOver:
-            # The process that has the act undoes or finishes it.
+            # The process that holds the action undoes or finishes it.
             raise
         except errors.BlockattachError as exc:
             if not exc.final:
-                # The volume may be reserved. Undoing the act releases the volume.
+                # The volume may be reserved. Undoing the action releases the volume.
                 self._submit(self._take_up, act, caller)
                 raise
             self._tools.store.withdraw(act, device.id)
@@ -161,13 +163,13 @@ class Conductor(interface.ConductorInterface):
 
     def extended(self, caller: context.RequestContext,
                  events: Sequence[tuple[str, str]]) -> list[bool]:
-        """Accept events of extended volumes; see `sizes.Sizes.accept`."""
+        """Accept ``volume-extended`` events; see `sizes.Sizes.accept`."""
         return self._sizes.accept(caller, events)
 
     def look(self) -> int:
-        """Take over expired acts, and compare the disks of hosts that have returned.
+        """Take over server actions with expired leases, and compare disks; see `reports.Reports`.
 
-        :returns: number of acts taken over
+        :returns: number of server actions taken over
         """
         taken = self._tools.store.take_over(self._owner, self._lease_seconds)
         for act in taken:
@@ -178,17 +180,17 @@ class Conductor(interface.ConductorInterface):
         return len(taken)
 
     def renew(self) -> None:
-        """Renew the leases of the acts that this process is working on.
+        """Renew the leases of the server actions that this process executes.
 
-        An act that a thread left because the database was unreachable is not renewed, and is
-        taken over once its lease has expired.
+        If the thread of an action has ended because the database was unreachable, its lease is
+        not renewed. The action is taken over when the lease has expired.
         """
         # Other threads change the set meanwhile.
         self._tools.store.renew(self._under_way.copy(), self._lease_seconds)
 
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
                servers: Mapping[str, str]) -> None:
-        """Record the report of an agent, and compare its servers with the database."""
+        """Record the report of an agent, and compare the reported servers with the database."""
         returned = self._tools.store.report(host, kind, version)
         self._reports.hear(ctxt, host, version, servers, returned)
 
@@ -199,18 +201,18 @@ class Conductor(interface.ConductorInterface):
     def _submitted(self, acts: Iterable[records.Act], go_on: Callable[..., None],
                    *arguments: Any) -> 'futures.Future[None]':
         leases = {act.lease for act in acts}
-        # Registered before a thread is free, because the lease of a waiting act must not expire.
+        # Registered before a thread is free: the lease of a waiting action must not expire.
         self._under_way |= leases
         begun = self._executor.submit(go_on, *arguments)
         begun.add_done_callback(lambda _done: self._under_way.difference_update(leases))
         return begun
 
     def _run(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Run an act that has just begun."""
+        """Execute a server action that has just begun."""
         self._guarded(act, caller, self._do)
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Finish an interrupted act if it has passed its point of no return, otherwise undo it."""
+        """Finish an interrupted action that has passed its point of no return, or undo others."""
         def go_on(execution: work.Work, plan: work.Plan) -> None:
             execution.fence()
             (self._finish if act.finishing else self._undo)(execution, plan)
@@ -218,10 +220,10 @@ class Conductor(interface.ConductorInterface):
 
     def _guarded(self, act: records.Act, caller: context.RequestContext,
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
-        """Run an act. If an error does not end the act, give up the lease for a later retry."""
+        """Execute a server action. On an error that may pass, release its lease for a retry."""
         execution = work.Work(self._tools, act, caller)
         if lifecycle.VERBS[act.verb].waits and self._tools.store.waits(act):
-            # The end of the other act resumes this one, see `_end`.
+            # The end of the other action resumes this one, see `_end`.
             self._tools.store.leave(act)
             return
         try:
@@ -232,7 +234,7 @@ class Conductor(interface.ConductorInterface):
         except errors.ActTakenOver as exc:
             LOG.warning('Server action taken over by another process%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
-            # The lease is still held if only an agent rejected it, because acts that share the
+            # The lease is still held if only an agent rejected it, because actions that share the
             # server were taken over.
             self._tools.store.leave(act)
         except Exception as exc:
@@ -243,7 +245,7 @@ class Conductor(interface.ConductorInterface):
                 self._tools.store.leave(act)
 
     def _is_given_up(self, execution: work.Work, reason: Exception) -> bool:
-        """End an act whose retry is pointless or unwanted. Return False for an act to retry."""
+        """End a failed action that must not be retried. Return False for an action to retry."""
         act = execution.act
         if not self._tools.store.generation(act) or not (
                 _is_defect(reason) or self._tools.store.is_waited_for(act)):
@@ -260,7 +262,7 @@ class Conductor(interface.ConductorInterface):
 
     def _build(self, host: str | None, acts: Sequence[records.Act],
                caller: context.RequestContext) -> None:
-        """Build several servers together. A server that fails is undone alone."""
+        """Build several servers by one call of their host's agent. Failed builds are undone."""
         executions = [work.Work(self._tools, act, caller) for act in acts]
         for execution in executions:
             self._notify(execution, notices.START)
@@ -357,16 +359,16 @@ class Conductor(interface.ConductorInterface):
             else:
                 LOG.warning('Failed to complete server action%s', log.fields(
                     server_id=act.server_id, work=act.verb, reason=fault))
-        # The waiting act has no lease (`_guarded`), so it can be taken over at once.
+        # The waiting action has no lease (`_guarded`), so it can be taken over at once.
         if others_wait:
             self.look()
 
 
 def _fenced(execution: work.Work, plan: work.Plan) -> work.Plan:
-    """Return the plan with its steps guarded by the lease of the act.
+    """Return the plan with a check of the lease before each step.
 
-    A process that hung must not continue an act that another process has taken over. A step is
-    undone only if the act has not passed its point of no return.
+    A process that hung must not continue a server action that another process has taken over. A
+    step is undone only if the action has not passed its point of no return.
     """
     def guarded(act: Callable[[], None]) -> Callable[[], None]:
         def checked() -> None:
@@ -382,7 +384,7 @@ def _fenced(execution: work.Work, plan: work.Plan) -> work.Plan:
         def checked() -> None:
             execution.check_lease()
             if execution.tools.store.is_committed(execution.act):
-                # The answer was lost, or arrived after the act had been taken over.
+                # The answer was lost, or arrived after the action had been taken over.
                 raise work.WentOn
             undo()
         return checked
@@ -399,7 +401,7 @@ def _is_defect(exc: BaseException) -> bool:
 
 
 def _reason(act: records.Act, exc: BaseException) -> str:
-    """Return the text that clients see for a failure."""
+    """Return the reason that clients see for the failure of a server action."""
     if not errors.is_defect(exc):
         return str(exc)
     LOG.error('Failed to complete server action because of a programming error%s', log.fields(
@@ -409,11 +411,11 @@ def _reason(act: records.Act, exc: BaseException) -> str:
 
 
 def _is_refused(execution: work.Work, exc: Exception) -> bool:
-    """Return True if a retry of the act is pointless."""
+    """Return True if a server action that failed with the exception must not be retried."""
     if errors.is_defect(exc):
         return True
     if isinstance(exc, errors.ServerNotFound):
-        # `_guarded` deletes the act.
+        # `_guarded` deletes the action.
         return False
     if isinstance(exc, errors.NotAuthorized):
         # The next attempt is made without the caller's token, which may have expired.
@@ -425,7 +427,7 @@ def _is_refused(execution: work.Work, exc: Exception) -> bool:
 
 
 class _Failed(Exception):
-    """Failure of a step, after it and the steps before it have been undone."""
+    """Failure of a step. The step and all steps before have been undone."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(str(reason))
@@ -433,11 +435,11 @@ class _Failed(Exception):
 
 
 def _play(name: str, steps: Sequence[work.Step]) -> None:
-    """Run steps in order, and undo them if one fails.
+    """Run steps in order. If a step fails, undo this step and all steps before.
 
     :raises _Failed: a step failed, and the steps were undone
-    :raises WentOn: a step failed, but the act has passed its point of no return
-    :raises Exception: a step failed, and undoing it failed too
+    :raises WentOn: a step failed, but the server action has passed its point of no return
+    :raises Exception: a step failed, and undoing a step failed too
     """
     if not steps:
         return
@@ -458,8 +460,10 @@ def _play(name: str, steps: Sequence[work.Step]) -> None:
 def _reverting(step: work.Step, gone: list[work.WentOn]) -> Callable[..., None]:
     """Return the function that undoes a step.
 
-    A step that failed is undone too, because it may have taken effect. Once a step raises
-    `work.WentOn`, the steps before it are not undone.
+    A step that failed is undone too, because it may have taken effect. After an undo function has
+    raised `work.WentOn`, no further steps are undone.
+
+    :param gone: list that receives the exception `work.WentOn`
     """
     def revert(*_arguments: Any, **_more: Any) -> None:
         if step.undo is None or gone:
@@ -481,5 +485,5 @@ def _draft(caller: context.RequestContext, verb: str,
 
 
 def _caller(act: records.Act) -> context.RequestContext:
-    """Return the request context of the caller of an act, without a token."""
+    """Return the request context of the caller of a server action, without a token."""
     return context.RequestContext(overwrite=False, **act.caller)

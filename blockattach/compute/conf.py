@@ -15,7 +15,7 @@ STORAGE_GROUP = 'block_storage'
 class ComputeSettings:
     """Settings shared by the compute API and the agents.
 
-    Fields ending in ``_seconds`` are in seconds. ``flavors`` has items of the form
+    Fields ending in ``_seconds`` are in seconds. Each item of ``flavors`` has the form
     ``id:name:vcpus:MiB of memory:GiB of disk``.
     """
 
@@ -86,7 +86,7 @@ class ComputeSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlockStorageSettings(account.AccountSettings):
-    """Settings of the block storage client. ``timeout`` is in seconds."""
+    """Settings of the block storage client. The unit of ``timeout`` is seconds."""
 
     transport: str = groups.option(cfg.StrOpt, default='http', choices=[
         ('http', 'Attachments and volumes over HTTP.'),

@@ -1,6 +1,6 @@
 """Device names of a server's volumes, for example ``/dev/vdb``.
 
-The last letters are the position of a disk, so that ``sdb`` and ``vdb`` conflict.
+The letters after the prefix are the position of the disk. Therefore ``sdb`` and ``vdb`` conflict.
 """
 import re
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ MOST = len(_LETTERS)
 def chosen(requested: str | None, taken: Iterable[str]) -> str:
     """Return the requested device name, or the next free device name.
 
-    :param requested: requested device name, or None or empty for the next free one
-    :param taken: device names that the server uses
+    :param requested: requested device name; None or empty for the next free device name
+    :param taken: device names that are in use on the server
     :raises ServerRequestInvalid: the name is invalid or in use, or the server has the maximum
         number of volumes
     """

@@ -8,16 +8,16 @@
     ├── NotFound
     │   └── ServerNotFound, FlavorNotFound, ServerVolumeNotFound
     ├── Conflict
-    │   ├── ActTakenOver             another process has taken the act over
+    │   ├── ActTakenOver             another process has taken the server action over
     │   ├── ServerStateConflict      the server's state does not allow the action
     │   └── AgentTooOld              the agent of the host does not support the request
-    ├── StorageUnavailable           block storage failed with unknown outcome (uncertain)
+    ├── StorageUnavailable           block storage failed with unknown outcome
     └── HostError                    operation failed on the host with unknown outcome
         ├── HostRefused              nothing has changed on the host
         ├── HostDefect               programming error, a retry would fail in the same way
         └── DeviceBusy               the guest does not release a disk, which stays attached
 """
-# Handlers and acts catch the errors of the platform through this module as well.
+# Handlers and server actions catch the errors of the platform through this module as well.
 from blockattach.platform.errors import *  # noqa: F403
 from blockattach.platform.errors import BlockattachError
 from blockattach.platform.errors import Conflict
@@ -66,7 +66,7 @@ class AgentTooOld(Conflict):
 
 
 class ActTakenOver(Conflict):
-    """Act taken over by another process after its former process failed to renew the lease."""
+    """Server action taken over by another process, because its lease was not renewed in time."""
 
     code = 'server.act_taken_over'
     text = 'Action %(act_id)s was taken over by another process'

@@ -6,7 +6,10 @@ from typing import Any
 
 
 def write(path: str, value: Any) -> None:
-    """Replace a file atomically. After a power failure the file has the old or the new content."""
+    """Write a value to a file as JSON, and replace the file atomically.
+
+    After a power failure, the file has the old or the new content.
+    """
     made = f'{path}.new'
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, 'w', encoding='utf-8') as file:

@@ -1,1 +1,1 @@
-"""Host drivers that run servers: in memory, as QEMU guests, or as block devices of the host."""
+"""Host drivers, which run servers in memory, as QEMU guests, or as block devices of the host."""

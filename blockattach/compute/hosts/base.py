@@ -1,18 +1,19 @@
 """Interface of a host driver, which runs servers and connects their volumes.
 
-Every method is idempotent. A repeated call completes what an interrupted call left undone. A
-driver keeps no state in memory that it cannot recover, because an agent may restart at any time
-while its servers keep running. Errors:
+Every method is idempotent. A repeated call completes an interrupted call. A driver can recover all
+state that it keeps in memory, because an agent may restart at any time while its servers keep
+running. The table lists the errors that methods raise.
 
 ==========================================  =======================================================
 condition                                   raise
 ==========================================  =======================================================
-certainly nothing has changed               `errors.HostRefused`
+nothing has changed on the host             `errors.HostRefused`
 the guest does not release a disk in time   `errors.DeviceBusy`; the disk stays attached
 any other failure                           any other exception. The change may have happened, so
                                             the caller repeats the call or calls the inverse
-                                            method. A programming error (`errors.is_defect`) is
-                                            not repeated and ends the act
+                                            method. After a programming error
+                                            (`errors.is_defect`), the call is not repeated, and the
+                                            server action ends
 ==========================================  =======================================================
 
 `blockattach.conformance.hosts` tests an implementation.
@@ -40,8 +41,8 @@ class Disk:
 
     :ivar device: device name that clients see, such as ``/dev/vdb``
     :ivar shared: True if other servers may have the volume attached too
-    :ivar info: connection information of the attachment, omitted from the repr because it
-        contains a password
+    :ivar info: connection information of the attachment, which contains a password and is
+        therefore omitted from the repr
     """
 
     volume_id: str
@@ -53,7 +54,10 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guest:
-    """Server as a host runs it. ``disks`` are ordered by device name, the root disk first."""
+    """Definition of a server for its host.
+
+    ``disks`` starts with the root disk. The other disks follow in the order of their device names.
+    """
 
     server_id: str
     name: str
@@ -83,14 +87,14 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def spawn(self, guest: Guest) -> None:
-        """Create and run the server with its disks. An existing server keeps running.
+        """Create and start the server with its disks. A guest that is running keeps running.
 
         :raises HostRefused: the server was not created, and nothing of it remains
         """
 
     @abc.abstractmethod
     def define(self, guest: Guest) -> None:
-        """Create the server in the stopped state. Its guest runs after `start`.
+        """Create the server in the stopped state. `start` starts its guest.
 
         :raises HostRefused: the server was not created, and nothing of it remains
         """
@@ -132,9 +136,12 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def swap(self, server_id: str, volume_id: str, disk: Disk) -> None:
-        """Replace a disk with a copy on another disk, under the same device name.
+        """Copy a disk of the server to another disk, which replaces it under its device name.
 
         The old disk is disconnected after the copy.
+
+        :param volume_id: volume of the old disk
+        :param disk: new disk
 
         :raises HostRefused: the server still has the old disk, and the new disk is not connected
         """
@@ -150,7 +157,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def receive(self, guest: Guest) -> str:
-        """Prepare to receive a running server from another host, with its disks connected here.
+        """Connect the disks of a server, and prepare to receive its guest from another host.
 
         :returns: address to pass to `send` on the other host; its format depends on the driver
         :raises HostRefused: nothing of the server remains on this host
@@ -158,10 +165,10 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def send(self, server_id: str, address: str) -> None:
-        """Live-migrate a running server to the address returned by `receive`.
+        """Live-migrate a running server to the address that `receive` returned on another host.
 
-        After the migration the server runs on the other host and is destroyed on this host.
+        After the migration, the server runs on the other host and is destroyed on this host.
 
-        :raises HostRefused: the server still runs here, and the caller must destroy the
-            receiving one
+        :raises HostRefused: the server still runs on this host, and the caller must destroy it on
+            the other host
         """

@@ -1,4 +1,4 @@
-"""In-memory host driver, which logs in to no target. `FakeHost.connected` lists its disks."""
+"""In-memory host driver, which does not log in to targets."""
 import dataclasses
 import threading
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from blockattach.storage.domain import connection
 
 
 class Cloud:
-    """Registry of the fake hosts between which servers can migrate, by host name."""
+    """Registry of fake hosts by name. Servers can be migrated between the hosts of a registry."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, FakeHost] = {}
@@ -19,8 +19,8 @@ class Cloud:
 class FakeHost(base.Host):
     """Host driver that only records servers and their disks.
 
-    :ivar busy: ids of the volumes that no guest releases
-    :ivar failing: names of methods that raise `HostRefused`; each entry fails one call
+    :ivar busy: ids of volumes whose detach fails as if guests did not release their disks
+    :ivar failing: names of methods that raise `HostRefused`; each item makes one call fail
     """
 
     def __init__(self, name: str, cloud: Cloud | None = None) -> None:
@@ -34,7 +34,7 @@ class FakeHost(base.Host):
         self._guard = threading.Lock()
 
     def check(self) -> None:
-        """Accept any host."""
+        """Accept the host without any check."""
 
     def connector(self, server_id: str) -> dict[str, Any]:
         """Return connector properties with a separate initiator name for each server."""
@@ -49,7 +49,7 @@ class FakeHost(base.Host):
                     for guest in self._guests.values() for disk in guest.disks}
 
     def guest(self, server_id: str) -> base.Guest:
-        """Return the recorded server.
+        """Return the recorded definition of a server.
 
         :raises HostRefused: the server does not exist on this host
         """

@@ -1,1 +1,1 @@
-"""Host driver that attaches volumes as block devices of the host, without guests."""
+"""Host driver that attaches volumes as block devices of the host, and runs no guests."""

@@ -27,10 +27,10 @@ _SECRETS = ('auth_password', 'discovery_auth_password')
 
 
 class BrickConnector(connectors.Connector):
-    """Connector with one session and one device for all servers that have a volume attached.
+    """Connector with one session and one device per volume, which the host's servers share.
 
     A read-only attachment gets a read-only loop device on top of the shared device, because
-    another server may write to it.
+    another server may write to the shared device.
     """
 
     def __init__(self, name: str, state_dir: str, address: str | None = None,
@@ -39,7 +39,7 @@ class BrickConnector(connectors.Connector):
         """
         :param state_dir: directory used by this connector only
         :param address: IP address of this host, or None to omit it
-        :param find: function that imports a module
+        :param find: function that imports a module by name
         """
         self._name = name
         self._state_dir = state_dir
@@ -103,7 +103,9 @@ class BrickConnector(connectors.Connector):
                     f'the device of volume {volume_id} is still smaller than {size_gb} GiB'))
 
     def _try(self, note: dict[str, Any], disk: base.Disk) -> str | None:
-        """Log in and record the device.
+        """Log in to the target of a disk, and record the device.
+
+        :param note: record of the connection, in which the devices are set
 
         :returns: reason of the failure without secrets, or None on success
         """
@@ -132,7 +134,7 @@ class BrickConnector(connectors.Connector):
     def _let_go(self, server_id: str, volume_id: str) -> None:
         """Disconnect a volume from one server.
 
-        The session is closed if no other server uses the volume.
+        If no other server of the host uses the volume, the iSCSI session is closed.
 
         :raises DeviceBusy: the device is in use
         """

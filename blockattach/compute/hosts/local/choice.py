@@ -1,4 +1,4 @@
-"""Selection of the connector of a host.
+"""Selection of the connector that attaches volumes to a host.
 
 The selection is recorded, because initiator names depend on the connector.
 """
@@ -19,10 +19,12 @@ _KERNEL = '/sys/class/iscsi_transport'
 
 def connector(configured: str, name: str, state_dir: str, kernel: str = _KERNEL
               ) -> connectors.Connector:
-    """Return the connector of a host.
+    """Return the connector that attaches volumes to a host, and record the selection.
 
-    :param configured: a key of `KINDS`, or `AUTO` for the recorded choice if there is one, else
-        os-brick if the kernel has an iSCSI initiator, else NBD
+    `AUTO` selects the recorded connector. Without a record, `AUTO` selects os-brick if the kernel
+    has an iSCSI initiator, and NBD otherwise.
+
+    :param configured: a key of `KINDS`, or `AUTO`
     :param kernel: directory that exists if the kernel has an iSCSI initiator
     :raises ConfigurationError: a different connector was recorded before
     """

@@ -1,7 +1,7 @@
 """Interface of a connector, which attaches volumes as block devices of this host.
 
-Every method is idempotent and handles connections that an earlier agent left behind. Files
-written by a connector contain no secrets.
+Every method is idempotent. It handles connections that remain from an earlier process of the
+agent. The files of a connector contain no secrets.
 """
 import abc
 import hashlib
@@ -12,11 +12,11 @@ from blockattach.compute.hosts import base
 
 
 class Connector(abc.ABC):
-    """Interface to connect volumes for servers, which are identified by their ids."""
+    """Interface of a connector, which connects volumes for servers of this host."""
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Check that volumes can be connected.
+        """Check that the host meets the requirements of the connector.
 
         :raises ConfigurationError: a requirement is missing; the error text names it
         """
@@ -27,9 +27,9 @@ class Connector(abc.ABC):
 
     @abc.abstractmethod
     def connect(self, server_id: str, disk: base.Disk) -> str:
-        """Log in to the target and return the path of the device.
+        """Log in to the target of a disk, and return the path of the block device.
 
-        A broken connection of an earlier agent is repaired or replaced.
+        A broken connection of an earlier agent process is repaired or replaced.
 
         :raises HostRefused: the volume was not connected, and nothing of the connection remains
         :raises DeviceBusy: a broken connection is still in use
@@ -50,16 +50,19 @@ class Connector(abc.ABC):
 
     @abc.abstractmethod
     def resize(self, server_id: str, volume_id: str, size_gb: int) -> None:
-        """Make the device of a volume show the new size. The device path may change.
+        """Update the size of a volume's device after an extend. The device path may change.
 
         :param size_gb: new size in GiB
         :raises HostRefused: the storage does not report the new size, and the device is
             unchanged
-        :raises DeviceBusy: a process on this host uses the device, which cannot grow meanwhile
+        :raises DeviceBusy: a process on this host uses the device, so that it cannot grow
         """
 
 
 def folder(state_dir: str, server_id: str, volume_id: str) -> str:
-    """Return the path for the files of a connection, short enough for a Unix socket in it."""
+    """Return the path of the record or directory of a connection.
+
+    The path is short enough for the address of a Unix socket in the directory.
+    """
     digest = hashlib.sha256(f'{server_id}/{volume_id}'.encode()).hexdigest()
     return os.path.join(state_dir, digest[:16])

@@ -19,8 +19,9 @@ _REMOVE = 0x4C81
 
 @contextlib.contextmanager
 def held(path: str, server_id: str, volume_id: str) -> Iterator[None]:
-    """Hold a device open exclusively, so that no process can mount the device or
-    add it to another device.
+    """Hold a block device open exclusively within the block.
+
+    Meanwhile, no process can mount the device or make it a part of another device.
 
     :raises DeviceBusy: the device is mounted or in use
     """
@@ -47,17 +48,17 @@ def size(path: str) -> int:
 
 
 def flush(path: str) -> None:
-    """Flush all writes of the device to its medium.
+    """Flush all writes of a block device to its medium.
 
-    :raises HostError: the flush failed or timed out, as it does when a target is gone
+    :raises HostError: the flush failed or timed out, for example because the target is unreachable
     """
     processes.run(['blockdev', '--flushbufs', path])
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a whole device to the beginning of another one and sync the result.
+    """Copy a whole block device to the beginning of another block device, and sync the result.
 
-    Only blocks that differ are written, so that a thin volume allocates no space for zeros.
+    Only differing blocks are written, so that a thin volume allocates no space for zeros.
 
     :raises OSError: the target is too small or not writable, or a device failed
     """
@@ -87,7 +88,7 @@ def loop_over(path: str, read_only: bool, block_size: int = 512) -> str:
 
 
 def loop_of(path: str) -> str | None:
-    """Return the loop device whose backing file is the path, or None."""
+    """Return the path of the loop device with the given backing file, or None without one."""
     for found in glob.glob('/sys/block/loop*/loop/backing_file'):
         if _backing(found) == path:
             return f'/dev/{found.split("/")[3]}'
@@ -95,19 +96,26 @@ def loop_of(path: str) -> str | None:
 
 
 def is_over(loop: str, path: str) -> bool:
-    """Return True if the backing file of the loop device is the path."""
+    """Return True if a loop device has the given backing file.
+
+    :param loop: path of the loop device
+    :param path: path of the backing file
+    """
     return _backing(f'/sys/block/{os.path.basename(loop)}/loop/backing_file') == path
 
 
 def grow_loop(loop: str) -> None:
-    """Update the size of a loop device to that of its backing file."""
+    """Update the size of a loop device to the size of its backing file."""
     processes.run(['losetup', '--set-capacity', loop])
 
 
 def unloop(loop: str, path: str, clock: clocks.Clock) -> bool:
-    """Detach a loop device. Return False if a process still has it open.
+    """Detach a loop device from its backing file, and delete the loop device.
 
-    The kernel then detaches the device when the last process closes it.
+    :param loop: path of the loop device
+    :param path: path of the backing file
+    :returns: False if a process still has the device open. The kernel then detaches the device
+        when the last process closes it
     """
     processes.run(['losetup', '--detach', loop])
     # A process that has the device open, such as udevd for a moment, delays its removal.

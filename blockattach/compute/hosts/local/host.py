@@ -1,7 +1,7 @@
-"""Host driver whose servers consist of block devices of this host, each behind a symbolic link.
+"""Host driver whose servers are sets of block devices of this host, without guests.
 
-The operator runs the programs that use the devices. Power states are only recorded, and live
-migration is not supported.
+Each device of a server has a symbolic link. The operator runs the programs that use the devices.
+Power states are only recorded, and live migration is not supported.
 """
 import contextlib
 import dataclasses
@@ -30,10 +30,12 @@ _STAYS = ('cannot live-migrate servers of a local host, because the agent does n
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
-    """Disk of a server.
+    """Recorded disk of a server.
 
-    :ivar link: name of its link, or None if the other disk of a copy has the link
-    :ivar given: False while the disk is being attached or is the source of a finished copy
+    :ivar link: name of the symbolic link to the device; None while a swap copies a volume to this
+        disk, and after the copy for the old disk
+    :ivar given: True while the server can use the disk; False while the disk is being attached,
+        and for the old disk after the copy of a swap
     """
 
     volume_id: str
@@ -44,7 +46,7 @@ class _Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Record:
-    """Power state and disks of a server."""
+    """Recorded power state and disks of a server."""
 
     power: base.Power = base.Power.STOPPED
     entries: Sequence[_Entry] = ()
@@ -53,7 +55,10 @@ class _Record:
         return next((one for one in self.entries if one.volume_id == volume_id), None)
 
     def having(self, *entries: _Entry) -> '_Record':
-        """Return a copy of the record with the entries, replacing those of the same volumes."""
+        """Return a copy of the record with the given entries.
+
+        They replace existing entries of the same volumes.
+        """
         ids = {one.volume_id for one in entries}
         others = [one for one in self.entries if one.volume_id not in ids]
         return dataclasses.replace(self, entries=(*others, *entries))
@@ -64,7 +69,7 @@ class _Record:
 
 
 class _Records:
-    """Directory of each server, with its record and a link for each disk."""
+    """Directories of the servers. Each contains the record and a link for each disk."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -94,11 +99,11 @@ class _Records:
         shutil.rmtree(self._of(server_id), ignore_errors=True)
 
     def link(self, server_id: str, name: str | None, device: str) -> None:
-        """Point a link at a device atomically. Do nothing if the name is None."""
+        """Create or replace the link to a device atomically. Do nothing if the name is None."""
         if name is None:
             return
         path = os.path.join(self._of(server_id), name)
-        # An agent that ended before the replacement has left this link.
+        # An agent process that ended before the replacement has left this link.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f'{path}.new')
         os.symlink(device, f'{path}.new')
@@ -118,7 +123,7 @@ class _Records:
 
 
 def _link_of(device: str) -> str:
-    """Return the link name of a device, for example ``vdb`` for ``/dev/vdb``.
+    """Return the name of the link for a device name, such as ``vdb`` for ``/dev/vdb``.
 
     :raises HostRefused: the device name is invalid
     """
@@ -143,9 +148,9 @@ class LocalHost(base.Host):
         self._locks: dict[str, threading.Lock] = {}
 
     def check(self) -> None:
-        """See `base.Host`. Also remove each link whose volume is not connected.
+        """See `base.Host`. The links of volumes that are not connected are deleted too.
 
-        After a reboot the kernel may have given the device name to another disk.
+        After a reboot, the kernel may have given the device name of such a volume to another disk.
         """
         if self._user() != 0:
             raise errors.ConfigurationError(
@@ -170,7 +175,7 @@ class LocalHost(base.Host):
                 raise
 
     def define(self, guest: base.Guest) -> None:
-        """See `base.Host`. There is no guest to start, so the disks are connected at once."""
+        """See `base.Host`. The disks are already connected, because there is no guest to start."""
         known = self._records.find(guest.server_id)
         if known is None or known.power is not _RUNNING:
             self.spawn(guest)
@@ -235,7 +240,7 @@ class LocalHost(base.Host):
         return {name: record.power for name, record in self._records.all().items()}
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """Return the access mode of each volume whose device works, by volume id."""
+        """Return the access mode of each attached volume whose device works, by volume id."""
         return {one.volume_id: one.mode for one in self._known(server_id).entries
                 if one.given and self._connector.path(server_id, one.volume_id) is not None}
 
@@ -246,7 +251,7 @@ class LocalHost(base.Host):
         raise errors.HostRefused(reason=_STAYS)
 
     def _run(self, guest: base.Guest) -> None:
-        """Connect exactly the disks of the guest and record the server as running."""
+        """Connect the disks of the guest, disconnect others, and record the server as running."""
         server_id = guest.server_id
         record = self._records.find(server_id) or _Record()
         # `_plug` and `_unplug` need a record.
@@ -299,10 +304,10 @@ class LocalHost(base.Host):
 
     @contextlib.contextmanager
     def _without_link(self, server_id: str, entry: _Entry) -> Iterator[None]:
-        """Remove the link of a disk within the block, and restore it at the end.
+        """Delete the link of a disk before the block, and create it after the block.
 
-        The link is restored only if the disk is connected. Meanwhile the kernel may reuse the
-        name of a released device for another disk.
+        The link is deleted because the kernel may reuse the name of a released device for another
+        disk. It is created again only if the disk is connected.
         """
         self._records.unlink(server_id, entry.link)
         try:
@@ -313,7 +318,10 @@ class LocalHost(base.Host):
                 self._records.link(server_id, entry.link, path)
 
     def _copy(self, server_id: str, old: _Entry, disk: base.Disk) -> None:
-        """Connect the new disk, copy the old one to it, and move the link to the new device."""
+        """Connect the new disk, copy the old disk to the new disk, and point the link there.
+
+        :raises HostRefused: the server still has the old disk, and the new disk is not connected
+        """
         source = self._connector.path(server_id, old.volume_id)
         if source is None:
             raise errors.HostRefused(reason=f'volume {old.volume_id} is not connected')

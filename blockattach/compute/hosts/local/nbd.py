@@ -1,8 +1,8 @@
 """Connector for hosts without an iSCSI initiator in the kernel.
 
-For each disk, a qemu-storage-daemon logs in by libiscsi and exports the volume on a Unix socket,
-nbdfuse presents the export as a file, and a loop device is created over the file. All of them
-outlive the agent.
+For each disk, qemu-storage-daemon logs in by libiscsi, and exports the volume over NBD on a Unix
+socket. nbdfuse presents the export as a file, and a loop device uses this file. These processes
+and the loop device outlive the agent.
 """
 import contextlib
 import os
@@ -30,9 +30,9 @@ LOG = oslo_log.getLogger(__name__)
 
 PROGRAMS = {'qemu-storage-daemon': 'qemu-system-common or qemu-utils, and qemu-block-extra',
             'nbdfuse': 'libnbd-bin', 'losetup': 'util-linux'}
-"""Required programs, and the Debian packages that contain them."""
+"""Debian packages that contain the required programs, by program name."""
 PROCESSES = ('qemu-storage-daemon', 'nbdfuse')
-"""Programs that run for each connected disk."""
+"""Names of the programs of which one process runs for each connected disk."""
 _DAEMON, _FUSE = PROCESSES
 _NODE, _EXPORT, _FILE, _ORDERS = 'volume', 'export', 'disk', 'qmp'
 # A socket path has at most 107 bytes, of which the connector needs the rest.
@@ -137,7 +137,7 @@ class NbdConnector(connectors.Connector):
             _export(daemon, disk.mode)
 
     def _show(self, folder: str, mode: connection.AccessMode, block_size: int) -> str:
-        """Create a block device for the export, and return its path.
+        """Create a block device for the NBD export of a disk, and return its path.
 
         :raises HostError: the device cannot be created
         """
@@ -153,8 +153,9 @@ class NbdConnector(connectors.Connector):
         return devices.loop_over(file, read_only, block_size)
 
     def _take_down(self, server_id: str, volume_id: str, flushes: bool) -> None:
-        """Remove a connection completely, also if only parts of it exist.
+        """Remove the loop device, the processes and the files of a connection, if they exist.
 
+        :param flushes: True to flush the loop device first
         :raises DeviceBusy: the loop device is in use
         """
         folder = self._folder(server_id, volume_id)
@@ -170,8 +171,9 @@ class NbdConnector(connectors.Connector):
         os.rmdir(folder)
 
     def _hide(self, folder: str, server_id: str, volume_id: str, flushes: bool) -> None:
-        """Remove the loop device and the nbdfuse mount of the export.
+        """Remove the loop device and the nbdfuse mount of an NBD export.
 
+        :param flushes: True to flush the loop device first
         :raises DeviceBusy: the loop device is in use
         """
         file = f'{folder}/mount/{_FILE}'
@@ -208,9 +210,9 @@ def _data(disk: base.Disk) -> Mapping[str, Any]:
 
 
 def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
-    """Return the options of the daemon's block node, and its password, or None without CHAP.
+    """Return the options of the block node for a disk, and the CHAP password.
 
-    The node refers to the password by the id of a QEMU secret.
+    The password is None without CHAP. The options refer to it by the id of a QEMU secret.
 
     :raises HostError: the connection information is incomplete or its type is not iscsi
     """
@@ -246,7 +248,7 @@ def _without_secret(exc: Exception, disk: base.Disk) -> str:
 
 
 def _is_mounted(folder: str) -> bool:
-    """Return True if the directory is a mount point.
+    """Return True if a directory is a mount point.
 
     The mount table is read because `os.path.ismount` fails if the FUSE process has died.
     """

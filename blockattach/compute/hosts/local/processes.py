@@ -1,7 +1,7 @@
-"""Short-lived programs, and daemons that are identified by a path in their arguments.
+"""Execution of short programs, and management of daemons by a path in their arguments.
 
-The path is unique to one daemon. A reused process id can therefore not cause another process to
-be killed, and no process id has to be stored.
+The path is unique to one daemon, so that no process id has to be stored. Therefore a process that
+reuses an id is not killed by mistake.
 """
 import contextlib
 import os
@@ -18,8 +18,9 @@ _GRACE_SECONDS = 10.0
 def run(words: Sequence[str], seconds: float = 60.0) -> str:
     """Run a program to its end, and return its standard output.
 
-    :raises HostError: the program is missing, failed or did not end in time; the text has its
-        standard error
+    :param seconds: timeout of the program
+    :raises HostError: the program is missing, failed or did not end in time. For a failure, the
+        error text contains its standard error
     """
     try:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -39,8 +40,9 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
 
 
 def launch(words: Sequence[str], log: str) -> None:
-    """Start a program that outlives the agent, with its output appended to a file.
+    """Start a program that outlives the agent.
 
+    :param log: path of the file to which the output of the program is appended
     :raises HostError: the program cannot be run
     """
     # setsid --fork reparents to init: no zombie remains, and Ctrl-C does not reach it.
@@ -53,13 +55,13 @@ def launch(words: Sequence[str], log: str) -> None:
 
 
 def find(program: str, path: str) -> list[int]:
-    """Return the ids of the processes of a program that have the path in their arguments."""
+    """Return the ids of the processes of a program that have a path in their arguments."""
     return [int(name) for name in os.listdir('/proc') if name.isdigit()
             and _is(int(name), program, path)]
 
 
 def end(program: str, path: str) -> None:
-    """Terminate the processes of a program that have the path in their arguments.
+    """Terminate the processes of a program that have a path in their arguments.
 
     SIGTERM is followed by SIGKILL after a grace time.
 
