@@ -15,21 +15,21 @@ from blockattach.platform.rpc import transport
 from blockattach.storage.domain import connection
 
 MODES_SINCE = '1.1'
-"""First version whose agents enforce the mode of a disk.
+"""First version of `AgentInterface` in which agents enforce the access mode of a disk.
 
 With an older agent, a server can write to a read-only disk.
 """
 FENCED_SINCE = '1.2'
-"""First version whose agents support leases, `spawn_all`, `connectors` and `define`.
+"""First version of `AgentInterface` with leases, `spawn_all`, `connectors` and `define`.
 
-An older agent also executes the calls of a process that hung.
+An older agent executes even the calls of a process whose server action was taken over.
 """
 
 
 class AgentInterface(contract.Interface):
-    """Agent of one host. The server name is the name of the host.
+    """Interface of the agent of one host. The host name addresses the agent on the bus.
 
-    Methods correspond to those of `blockattach.compute.hosts.base.Host` and raise the same
+    Most methods call the same method of `blockattach.compute.hosts.base.Host`, and raise its
     errors. Disks and guests are mappings, as returned by `disk_values` and `guest_values`. A
     disk contains a password.
     """
@@ -40,7 +40,7 @@ class AgentInterface(contract.Interface):
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def connector(self, ctxt: context.RequestContext, server_id: str) -> Mapping[str, Any]:
-        """Return the connector of the host for the attachments of a server."""
+        """Return the connector properties of the host for the attachments of a server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
@@ -95,23 +95,23 @@ class AgentInterface(contract.Interface):
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def receive(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> str:
-        """Prepare for a live migration of a server to the host, and return the address."""
+        """Prepare to receive a server by live migration, and return the address for `send`."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def send(self, ctxt: context.RequestContext, server_id: str, address: str) -> None:
-        """Live-migrate a server to the address that the destination returned."""
+        """Live-migrate a server to the address that `receive` returned on another host."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def define(self, ctxt: context.RequestContext, guest: Mapping[str, Any]) -> None:
-        """Create a server without starting the server."""
+        """Create a server in the stopped state."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.SHORT)
     @abc.abstractmethod
     def connectors(self, ctxt: context.RequestContext,
                    server_ids: Sequence[str]) -> Mapping[str, Any]:
-        """Return the connectors for several servers, by server ID."""
+        """Return the connector properties of the host for several servers, by server ID."""
 
     @contract.call(since='1.2', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
@@ -126,8 +126,10 @@ class AgentInterface(contract.Interface):
                arguments: Sequence[Any]) -> Any:
         """Run another method under a lease on a server (`blockattach.compute.agent.Fence`).
 
-        Operations under older leases on the server have ended before the method runs.
+        The agent waits until calls under older leases on the server have ended.
 
+        :param generation: generation of the lease
+        :param name: name of the other method, which gets ``arguments``
         :raises ActTakenOver: a newer lease on the server was used before
         """
 
@@ -151,11 +153,13 @@ class ConductorInterface(contract.Interface):
     @abc.abstractmethod
     def report(self, ctxt: context.RequestContext, host: str, kind: str, version: str,
                servers: Mapping[str, str]) -> None:
-        """Report that an agent is up, its `AgentInterface` version, and its servers.
+        """Report that an agent is up, with the power states of the servers on its host.
 
-        A lost report has no effect beyond the delay until the next report.
+        If a report is lost, the next report replaces it.
 
-        :param servers: power state by server ID
+        :param kind: kind of the host driver
+        :param version: version of `AgentInterface` that the agent supports
+        :param servers: power states by server ID
         """
 
 
@@ -167,7 +171,7 @@ class Agents:
         self._clients: dict[str, AgentInterface] = {}
 
     def on(self, host: str) -> AgentInterface:
-        """Return the client of a host's agent, without checking that the agent is up."""
+        """Return the RPC client of the agent on a host, which may be down."""
         client = self._clients.get(host)
         if client is None:
             client = calling.stub(AgentInterface, self._bus.client(AgentInterface, host))
@@ -176,7 +180,7 @@ class Agents:
 
 
 class _ByLease:
-    """Proxy that calls an agent under a lease."""
+    """Proxy of an agent that sends each call as `AgentInterface.fenced`, with a lease."""
 
     def __init__(self, agent: AgentInterface, server_id: str, generation: int,
                  renewed: Callable[[], int] | None) -> None:
@@ -194,45 +198,48 @@ class _ByLease:
             except errors.ActTakenOver:
                 if self._renewed is None:
                     raise
-                # The call had no effect. An act that shares the server may have been taken over.
+                # The call had no effect. An action that shares the server may have been taken
+                # over.
                 return by(self._renewed())
         return ask
 
 
 def by_lease(agent: AgentInterface, server_id: str, generation: int,
              renewed: Callable[[], int] | None = None) -> AgentInterface:
-    """Return a client that calls the agent under a lease on a server.
+    """Return a client that calls an agent under a lease on a server.
 
-    :param renewed: function that returns the newest generation, with which a rejected call is
-        repeated once. It raises `errors.ActTakenOver` if another process holds the act
+    :param generation: generation of the lease
+    :param renewed: function that returns the newest generation of the server, under which a
+        rejected call is repeated once. The function raises `errors.ActTakenOver` if another
+        process holds the server action. None to not repeat calls
     """
     return typing.cast(AgentInterface, _ByLease(agent, server_id, generation, renewed))
 
 
 def conductor(bus: transport.Bus) -> ConductorInterface:
-    """Return the client of the compute APIs."""
+    """Return an RPC client, each of whose messages reaches any one process of the compute API."""
     return calling.stub(ConductorInterface, bus.client(ConductorInterface))
 
 
 def disk_values(disk: base.Disk) -> dict[str, Any]:
-    """Return the mapping of a disk for an RPC message."""
+    """Return the mapping that represents a disk in RPC messages."""
     return {'volume_id': disk.volume_id, 'device': disk.device, 'mode': disk.mode.value,
             'shared': disk.shared, 'info': dict(disk.info)}
 
 
 def disk_of(values: Mapping[str, Any]) -> base.Disk:
-    """Return the disk of an RPC message."""
+    """Return the disk that `disk_values` has converted to a mapping."""
     return base.Disk(values['volume_id'], values['device'],
                      connection.AccessMode(values['mode']), values['shared'], values['info'])
 
 
 def guest_values(guest: base.Guest) -> dict[str, Any]:
-    """Return the mapping of a guest for an RPC message."""
+    """Return the mapping that represents a guest in RPC messages."""
     return {'server_id': guest.server_id, 'name': guest.name, 'vcpus': guest.vcpus,
             'memory_mb': guest.memory_mb, 'disks': [disk_values(one) for one in guest.disks]}
 
 
 def guest_of(values: Mapping[str, Any]) -> base.Guest:
-    """Return the guest of an RPC message."""
+    """Return the guest that `guest_values` has converted to a mapping."""
     return base.Guest(values['server_id'], values['name'], values['vcpus'], values['memory_mb'],
                       tuple(disk_of(one) for one in values['disks']))

@@ -1,8 +1,8 @@
-"""Table of the acts on servers, and the status that clients see.
+"""Table of the server actions (acts), and the status of servers that clients see.
 
-States are Nova's. ``vm_state`` is the stable state of a server, and ``task_state`` is the act in
-progress. A server has only one act in progress, except that several volumes may be attached and
-detached at the same time.
+The states are Nova's. ``vm_state`` is the stable state of a server, and ``task_state`` is the
+server action in progress. A server has only one action in progress, with two exceptions. Several
+volumes may be attached and detached at the same time, and a deletion waits for the other action.
 """
 import enum
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class VmState(enum.StrEnum):
-    """Stable state of a server, outside of acts."""
+    """Stable state of a server, which changes at the end of server actions."""
 
     BUILDING = 'building'
     ACTIVE = 'active'
@@ -33,17 +33,17 @@ _ANY = frozenset(_V) - {_V.DELETED}
 
 
 class Verb(NamedTuple):
-    """Type of an act on a server.
+    """Type of a server action.
 
-    :ivar allowed: states in which the act may begin
-    :ivar task_state: task state of the server during the act
-    :ivar event: name of the act in notifications
-    :ivar action: name of the act in instance actions
-    :ivar becomes: state after success, or None to keep the state
-    :ivar finishes: True if an interrupted act is finished, False if it is undone
-    :ivar waits: True if the act may begin during another act and waits for its end
-    :ivar shares: True if acts that share may run at the same time; the server then has no
-        ``task_state``
+    :ivar allowed: values of ``vm_state`` in which the action may begin
+    :ivar task_state: task state of the server during the action
+    :ivar event: name of the action in notifications
+    :ivar action: name of the action in instance actions
+    :ivar becomes: ``vm_state`` after success, or None to keep the state
+    :ivar finishes: True if an interrupted action is finished, False if it is undone
+    :ivar waits: True if the action may begin during another action, and waits for its end
+    :ivar shares: True if actions of such types may run on a server at the same time. They do not
+        set ``task_state``
     """
 
     allowed: frozenset[VmState]
@@ -56,7 +56,7 @@ class Verb(NamedTuple):
     shares: bool = False
 
 
-# Acts that replace or define the guest are allowed in ERROR, because they repair the server.
+# Actions that replace or define the guest are allowed in ERROR, because they repair the server.
 VERBS: Mapping[str, Verb] = {
     'build': Verb(frozenset((_V.BUILDING,)), 'spawning', 'create', 'create', _V.ACTIVE),
     'start': Verb(_OFF, 'powering-on', 'power_on', 'start', _V.ACTIVE, finishes=True),
@@ -84,10 +84,10 @@ VERBS: Mapping[str, Verb] = {
     'live_migrate': Verb(_RUNS, 'migrating', 'live_migration', 'live-migration'),
     'evacuate': Verb(_HERE | {_V.ERROR}, 'rebuilding', 'evacuate', 'evacuate', _V.ACTIVE,
                      finishes=True),
-    # Deleting waits, because the act in progress may be creating an attachment.
+    # Deleting waits, because the action in progress may be creating an attachment.
     'delete': Verb(_ANY, 'deleting', 'delete', 'delete', _V.DELETED, finishes=True, waits=True),
 }
-"""Types of all acts, by name."""
+"""All types of server actions, by name."""
 
 _STATUS = {
     _V.BUILDING: 'BUILD', _V.ACTIVE: 'ACTIVE', _V.STOPPED: 'SHUTOFF', _V.SHELVED: 'SHELVED',
@@ -97,18 +97,20 @@ _TASK_STATUS = {
     'rebooting': 'REBOOT', 'rebuilding': 'REBUILD', 'resize_migrating': 'RESIZE',
     'resize_reverting': 'REVERT_RESIZE', 'migrating': 'MIGRATING'}
 STATUSES = (*_STATUS.values(), *_TASK_STATUS.values())
-"""All statuses that clients may see."""
+"""All statuses of servers in API responses."""
 
 
 def status(vm_state: VmState, task_state: str | None) -> str:
-    """Return the status of a server as clients see it."""
+    """Return the status that API responses show for the states of a server."""
     return _TASK_STATUS.get(task_state or '', _STATUS[vm_state])
 
 
 def action(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the name of an act in instance actions.
+    """Return the name that a server action has in instance actions.
 
-    A resize without a new flavor is a migration.
+    A resize without a new flavor is a cold migration.
+
+    :param name: key of `VERBS`
     """
     if name == 'resize' and 'flavor' not in arguments:
         return 'migrate'
@@ -116,10 +118,11 @@ def action(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def refusal(name: str, vm_state: VmState, under_way: Collection[str]) -> tuple[str, str] | None:
-    """Return the reason why an act may not begin, or None if it may.
+    """Return the reason why a server action must not begin, or None if it may begin.
 
-    :param under_way: names of the acts in progress on the server
-    :returns: name and value of the attribute that forbids the act
+    :param name: key of `VERBS`
+    :param under_way: names of the actions in progress on the server
+    :returns: name and value of the state of the server that forbids the action
     """
     verb = VERBS[name]
     if vm_state not in verb.allowed:

@@ -1,4 +1,4 @@
-"""Notifications that an act on a server has begun, ended or failed, without secrets."""
+"""Notifications that a server action has begun, ended or failed. They contain no secrets."""
 from collections.abc import Iterable
 from typing import Self
 
@@ -37,9 +37,9 @@ class BlockDevicePayload(serializing.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class ServerActPayload(serializing.BlockattachObject):
-    """Server with its volumes in a phase of an action.
+    """Payload of a notification: a server and its volumes in a phase of a server action.
 
-    ``fault`` is the reason why the action failed.
+    ``fault`` is the reason why the action failed, or None.
     """
 
     VERSION = '1.0'
@@ -66,24 +66,23 @@ class ServerActPayload(serializing.BlockattachObject):
 
 
 class ServerNotifications:
-    """Sender of ``instance.*`` notifications, emitted after the change has been stored.
-
-    Emitting never raises and never blocks.
-    """
+    """Sender of ``instance.*`` notifications. Emitting never raises and never blocks."""
 
     def __init__(self, notifier: notifications.Notifications) -> None:
         self._notifier = notifier
 
     @property
     def enabled(self) -> bool:
-        """True if notifications are sent. Callers load the content only in this case."""
+        """True if notifications are sent. Otherwise callers need not load the payload."""
         return self._notifier.enabled
 
     def acted(self, caller: context.RequestContext, verb: str, phase: str,
               server: records.Server, devices: Iterable[records.BlockDevice],
               fault: str | None = None) -> None:
-        """Emit the notification of a phase of an act on a server.
+        """Emit the notification of a phase of a server action.
 
+        :param verb: key of `lifecycle.VERBS`
+        :param phase: `START`, `END` or `ERROR`
         :param devices: volumes of the server
         :param fault: reason of the failure, or None
         """

@@ -1,4 +1,4 @@
-"""Choice of hosts for servers, and capabilities of agents by their versions."""
+"""Choice of hosts for servers, and features of agents by their versions."""
 import collections
 from collections.abc import Iterable
 
@@ -10,11 +10,13 @@ from blockattach.compute.store import store
 
 def choose_hosts(rows: store.Store, servers: Iterable[Iterable[records.BlockDevice]],
                  without: Iterable[str] = (), only_host: str | None = None) -> list[str]:
-    """Return a host for each server, the least loaded host with a suitable agent that is up.
+    """Return a host for each server.
+
+    The host has the fewest servers of all hosts with a suitable agent that is up.
 
     :param servers: block devices of each server
-    :param without: hosts to exclude
-    :param only_host: the only host to consider, or None for all
+    :param without: names of hosts to exclude
+    :param only_host: name of the only host to consider, or None to consider all hosts
     :raises ServerRequestInvalid: no host is suitable for one of the servers
     """
     busy = collections.Counter(rows.load())

@@ -1,4 +1,4 @@
-"""Policy rules of the compute API, with Nova's prefix."""
+"""Policy rules of the compute API, whose names have the prefix of Nova's rules."""
 from blockattach.platform.policy import base
 
 _PREFIX = 'os_compute_api'

@@ -1,4 +1,5 @@
-"""Records of the compute service: servers, their volumes, acts, actions and agents."""
+"""Records of the compute service: servers, volumes, server actions in progress (acts) and agents.
+"""
 import dataclasses
 import datetime
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from blockattach.storage.domain import connection
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """Resources of a server. ``memory_mb`` is in MiB and ``disk_gb`` in GiB."""
+    """Flavor of servers. The unit of ``memory_mb`` is MiB, and the unit of ``disk_gb`` is GiB."""
 
     id: str
     name: str
@@ -23,12 +24,12 @@ class Flavor:
 class Server:
     """Server of a project.
 
-    :ivar host: current host, or None before it is chosen and after an offload
-    :ivar flavor: flavor as configured when the server got it
-    :ivar old_host: host to which a resize can be reverted, with ``old_flavor`` and the former
-        state in ``old_state``
+    :ivar host: current host, or None before a host is chosen and after an offload
+    :ivar flavor: flavor as it was configured when the server was created or resized
+    :ivar old_host: host of the server before a resize that is not confirmed yet, or None. In this
+        case, ``old_flavor`` and ``old_state`` are the flavor and the VM state before the resize
     :ivar metadata: metadata items set by clients
-    :ivar fault: reason of the error or of the undone act, or None
+    :ivar fault: reason why the last server action failed, or None
     :ivar generation: number of the newest lease (`blockattach.compute.agent.Fence`)
     """
 
@@ -55,7 +56,7 @@ class Server:
 
     @property
     def status(self) -> str:
-        """Status that clients see, derived from ``vm_state`` and ``task_state``."""
+        """Status in API responses, derived from ``vm_state`` and ``task_state``."""
         return lifecycle.status(self.vm_state, self.task_state)
 
 
@@ -64,11 +65,11 @@ class BlockDevice:
     """Volume of a server.
 
     :ivar device: device name; if empty, the next free name is chosen when the record is stored
-    :ivar attachment_id: attachment in block storage, or None
-    :ivar next_attachment_id: second attachment, for the host or volume that replaces the current
-        one, or None
-    :ivar state: ``attaching``, ``attached`` (from the start for volumes of a new server) or
-        ``detaching``
+    :ivar attachment_id: id of the attachment in block storage, or None
+    :ivar next_attachment_id: id of an additional attachment, which reserves the volume or belongs
+        to the next host or volume, or None
+    :ivar state: ``attaching``, ``attached`` or ``detaching``; ``attached`` from the beginning if
+        the server is created with the volume
     """
 
     id: str
@@ -87,14 +88,15 @@ class BlockDevice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Act:
-    """Operation in progress on a server.
+    """Server action in progress, a row of the table ``acts``.
 
-    :ivar arguments: arguments of the verb
+    :ivar verb: type of the action, a key of `lifecycle.VERBS`
+    :ivar arguments: arguments of the action
     :ivar caller: request context of the caller, without the token
-    :ivar finishing: True if the act can no longer be undone and must be finished
-    :ivar lease: unique lease by which a process holds the act; a process that takes it over gets
-        another one
-    :ivar generation: generation of the server when this process began or took over the act
+    :ivar finishing: True if the action can no longer be undone and must be finished
+    :ivar lease: unique id of the lease of the process that holds the action; a process that takes
+        the action over gets a new lease
+    :ivar generation: generation of the server when this process began or took over the action
     """
 
     id: str
@@ -109,13 +111,12 @@ class Act:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Action:
-    """Instance action: the history entry of an act, kept after its end.
+    """Instance action, the history entry of a server action.
 
     :ivar number: position in the history
-    :ivar host: host of the server at the start, and after the end the host where the act left
-        the server
-    :ivar updated_at: time of the start, or of the end once there is one
-    :ivar finished_at: time of the end, or None while in progress
+    :ivar host: host of the server when the action began, or ended if the server still has a host
+    :ivar updated_at: time when the action began, or ended
+    :ivar finished_at: time when the action ended, or None while it is in progress
     :ivar fault: reason of the failure, or None
     """
 
@@ -135,9 +136,10 @@ class Action:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
-    """Agent of a host, as last reported.
+    """Agent of a host, according to its last report.
 
-    :ivar version: version of the agent interface
+    :ivar kind: kind of the host driver
+    :ivar version: version of `interface.AgentInterface` that the agent supports
     :ivar up: True if the last report is recent
     """
 

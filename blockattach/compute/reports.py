@@ -26,19 +26,22 @@ from blockattach.storage.domain import connection
 LOG = logging.getLogger(__name__)
 
 _END_SECONDS = 60.0
-"""Time after which the next report of a server causes another call to destroy it."""
+"""Timeout in seconds of a call that destroys a server on a wrong host.
+
+After the timeout, the next report of the server causes another call.
+"""
 
 
 class Reports:
-    """Consumer of agent reports, which repairs differences from the database."""
+    """Consumer of agent reports, which removes differences between hosts and the database."""
 
     def __init__(self, rows: store.Store, agents: interface.Agents, executor: futures.Executor,
                  clock: clocks.Clock,
                  detach: Callable[[context.RequestContext, str, records.BlockDevice],
                                   object]) -> None:
         """
-        :param executor: runs the calls of agents
-        :param detach: function that records a disk for a server and begins to detach it
+        :param executor: executor for calls of agents
+        :param detach: function that records a block device of a server, and begins to detach it
         """
         self._store = rows
         self._agents = agents
@@ -46,17 +49,20 @@ class Reports:
         self._clock = clock
         self._detach = detach
         self._returned: set[tuple[str, str]] = set()
-        """Pairs of a host whose agent was down and a server id whose disks must be compared."""
+        """Host names and server ids of servers whose disks must be compared.
+
+        The agents of these hosts were down.
+        """
         self._ending: set[tuple[str, str]] = set()
-        """Pairs of host and server id that are being destroyed."""
+        """Host names and server ids of servers that are being destroyed on wrong hosts."""
         self._guard = threading.Lock()
 
     def hear(self, ctxt: context.RequestContext, host: str, version: str,
              servers: Mapping[str, str], returned: bool) -> None:
-        """Compare the servers of a report with the database.
+        """Compare the servers in a report of an agent with the database.
 
-        :param servers: power state by server id
-        :param returned: True if the agent was down until now
+        :param servers: power states by server id
+        :param returned: True if the agent was down before this report
         """
         for server_id, power in servers.items():
             if self._is_stray(host, server_id):
@@ -69,12 +75,12 @@ class Reports:
                 self._executor.submit(self._compare_power, ctxt, host, server_id)
 
     def look(self) -> None:
-        """Compare the disks of servers whose agents have returned."""
+        """Compare the disks of the servers on hosts whose agents have returned."""
         for host, server_id in self._returned.copy():
             self._executor.submit(self._compare_disks, host, server_id)
 
     def _is_stray(self, host: str, server_id: str) -> bool:
-        # Check for acts before the host, because an act may end in between.
+        # Check for actions before the host, because an action may end in between.
         if self._store.is_at_work(server_id):
             return False
         try:
@@ -86,7 +92,7 @@ class Reports:
 
     def _begin_to_end(self, ctxt: context.RequestContext, host: str, version: str,
                       server_id: str) -> None:
-        """Destroy a server on a host unless a call to do so is still running."""
+        """Begin to destroy a server on a wrong host, unless an earlier call is still running."""
         with self._guard:
             if (host, server_id) in self._ending:
                 return
@@ -117,9 +123,9 @@ class Reports:
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_power(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
-        """Record that a guest has stopped, after asking its host again.
+        """Record that a guest has stopped by itself, if its host still reports it as stopped.
 
-        The report may be older than the last act.
+        The host is queried because the report may be older than the last server action.
         """
         try:
             server = self._store.server(server_id)
@@ -132,9 +138,10 @@ class Reports:
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_disks(self, host: str, server_id: str) -> None:
-        """Detach disks of a server that are not in the database, unless an act is in progress.
+        """Detach the disks of a server that are not recorded in the database.
 
-        An act in progress may have begun while the agent was down.
+        Nothing is done while a server action is in progress, because the action may be attaching
+        or detaching a disk. A later call of `look` compares the disks.
         """
         if self._store.is_at_work(server_id):
             return

@@ -17,20 +17,20 @@ class Sizes:
 
     def __init__(self, tools: work.Tools, executor: futures.Executor) -> None:
         """
-        :param executor: runs one thread per host and request, which calls the agent
+        :param executor: executor that gets one task per request and host, which calls the agent
         """
         self._tools = tools
         self._executor = executor
 
     def accept(self, caller: context.RequestContext,
                events: Sequence[tuple[str, str]]) -> list[bool]:
-        """Accept events, and notify the guests later.
+        """Accept ``volume-extended`` events, and notify the guests in other threads.
 
-        A guest whose agent is down sees the size when the guest is started, or when its volume is
-        attached again.
+        If the agent is down, the guest sees the new size when the guest is started, or when the
+        volume is attached again.
 
-        :param events: pairs of server id and volume id
-        :returns: True for each event whose server has the volume
+        :param events: server id and volume id of each event
+        :returns: for each event, True if the server has the volume
         """
         rows = self._tools.store
         servers = {server.id: server for server in rows.servers(
@@ -48,7 +48,10 @@ class Sizes:
 
     def _show(self, caller: context.RequestContext, host: str,
               events: Sequence[tuple[str, str]]) -> None:
-        """Notify the guests of one host through its agent, unless the agent is unreachable."""
+        """Notify guests of one host by its agent. Failures are only logged.
+
+        :param events: server id and volume id of each event
+        """
         # The service that sends an event may not be able to see the volume.
         reader = context.admin_context(global_request_id=caller.global_id)
         sizes: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Client of block storage, over HTTP or the message bus.
 
-With Keystone, requests carry the token of the caller and, as a service token, that of the
-service account. Tokens are not stored, so an act that is taken over uses the account alone. With
-HTTP basic authentication the account makes all requests.
+With Keystone, requests have the token of the caller, and the token of the service account as
+service token. Tokens are not stored. Therefore the requests of a server action that was taken over
+only have tokens of the account. With HTTP basic authentication, all requests use the account.
 """
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 _SERVICE_TYPE = 'block-storage'
 _MICROVERSION = '3.54'
-"""First microversion that accepts a mode when an attachment is created."""
+"""Microversion of requests, the first in which the creation of an attachment accepts a mode."""
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
 _COMPLETED = 'attached'
 # As in Cinder, a volume can be attached while an image is downloaded to it. Block storage makes
@@ -42,7 +42,7 @@ _IN_USE = ('available', 'in-use', 'reserved', 'attaching', 'detaching', 'downloa
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Volume:
-    """Fields of a volume that the compute service uses."""
+    """Volume, with the fields that the compute service uses."""
 
     id: str
     name: str | None
@@ -56,8 +56,8 @@ class Volume:
 class Attachment:
     """Attachment of a volume.
 
-    ``info`` contains a password and is not printed. The mapping is empty if the attachment has no
-    connector.
+    :ivar info: connection information, empty if the attachment has no connector. It contains a
+        password and is therefore omitted from the repr
     """
 
     id: str
@@ -72,67 +72,68 @@ class Attachment:
 
 
 class Forbidden(errors.NotAuthorized):
-    """Rejection by policy of a caller whose token is valid.
+    """Rejection of a caller with a valid token by the policy of block storage.
 
-    The account, which has more rights than the caller, must not repeat the request.
+    The request must not be repeated with the service account, which has more rights.
     """
 
 
 class Attachments(Protocol):
-    """Interface of the attachments client. A failed call may be repeated.
+    """Interface of a client for attachments. Every call can be repeated after a failure.
 
-    Each method raises `errors.InvalidInput` or `errors.NotFound` for an invalid request, and
-    `errors.StorageUnavailable` if the outcome is unknown.
+    Each method raises `errors.ServerRequestInvalid`, `errors.NotFound` or `errors.NotAuthorized`
+    if block storage rejects the request. If the outcome is unknown, `errors.StorageUnavailable` is
+    raised.
     """
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
                connector: Mapping[str, Any] | None, key: str) -> Attachment:
-        """Reserve a volume for a server, and connect the host if a connector is given.
+        """Create an attachment, which reserves a volume for a server.
 
+        :param connector: connector properties of the host to connect, or None to connect no host
         :param key: idempotency key; a repeated call returns the existing attachment
         """
 
     def update(self, caller: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> Attachment:
-        """Connect a host to the attachment."""
+        """Connect a host to the volume of an attachment, and return the attachment."""
 
     def complete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """Mark the attachment as in use."""
+        """Complete an attachment (os-complete), after which the volume is ``in-use``."""
 
     def complete_all(self, caller: context.RequestContext,
                      attachment_ids: Sequence[str]) -> Mapping[str, Exception]:
-        """Complete several attachments. Missing attachments are ignored.
+        """Complete several attachments. Missing attachments are not errors.
 
-        :returns: error of each failed attachment, by attachment id
+        :returns: error of each attachment that was not completed, by attachment id
         """
 
     def get(self, caller: context.RequestContext, attachment_id: str) -> Attachment:
-        """Return the attachment."""
+        """Return an attachment with its connection information."""
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """Return the ids of the attachments of a server.
+        """Return the ids of the attachments to a server, in all projects if the caller may.
 
         :param volume_id: volume of the attachments, or None for all volumes
-        :returns: attachments of all projects that the caller may see
         """
 
     def delete(self, caller: context.RequestContext, attachment_id: str) -> None:
-        """Delete the attachment. A missing attachment is not an error."""
+        """Delete an attachment. A missing attachment is not an error."""
 
 
 class Volumes(Protocol):
-    """Interface of the volumes client, with the errors of `Attachments`."""
+    """Interface of a client for volumes. The methods raise the errors of `Attachments`."""
 
     def get(self, caller: context.RequestContext, volume_id: str) -> Volume:
-        """Return the volume."""
+        """Return a volume that the caller may see."""
 
     def delete(self, caller: context.RequestContext, volume_id: str) -> None:
-        """Delete the volume. A missing volume is not an error."""
+        """Delete a volume. A missing volume is not an error."""
 
 
 class _Http:
-    """HTTP client that sends requests on behalf of a caller."""
+    """Client that sends requests of callers to the Block Storage API."""
 
     def __init__(self, settings: compute_conf.BlockStorageSettings,
                  outgoing: requests.Session | None = None) -> None:
@@ -150,9 +151,11 @@ class _Http:
     def ask(self, caller: context.RequestContext, method: str, path: str, body: Any = None,
             also: tuple[int, ...] = (),
             headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return the response body of a success or of a status in ``also``.
+        """Send a request, and return the body of its response.
 
+        :param also: statuses of 400 and above that are not errors
         :raises StorageUnavailable: the outcome of the request is unknown
+        :raises BlockattachError: block storage rejected the request; see `_error`
         """
         try:
             reply = self._send(caller, method, path, body, headers or {})
@@ -181,7 +184,7 @@ class _Http:
             microversion_service_type='volume', **sent)
 
     def _as_service(self, user: plugin.BaseAuthPlugin) -> plugin.BaseAuthPlugin:
-        """Return an auth plugin that adds the service token of the account.
+        """Return an auth plugin that adds the service token of the account to another plugin.
 
         Block storage requires the service token to detach a volume that a server uses.
         """
@@ -190,9 +193,9 @@ class _Http:
         return service_token.ServiceTokenAuthWrapper(user, self._account)
 
     def _token(self, caller: context.RequestContext) -> str | None:
-        """Return the token of a caller, or None if the account makes the request.
+        """Return the token of a caller, or None if the request uses the account.
 
-        Without Keystone, the token names a user and a project, which nobody verifies.
+        Without Keystone, the token consists of user id and project id, and is not verified.
         """
         if self._settings.is_basic:
             return None
@@ -334,7 +337,7 @@ def _service(caller: context.RequestContext) -> context.RequestContext:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Translate errors of the bus to those that the HTTP client raises."""
+    """Translate errors of RPC calls to the errors that `HttpAttachments` raises."""
     try:
         yield
     except errors.BlockattachError as exc:
@@ -353,9 +356,9 @@ def _attachment(body: Mapping[str, Any]) -> Attachment:
 
 
 def _part(body: Mapping[str, Any], name: str) -> Any:
-    """Return the named part of a response body.
+    """Return the value of a key in a response body.
 
-    :raises StorageUnavailable: the response is incomplete or not from block storage
+    :raises StorageUnavailable: the body lacks the key, or did not come from block storage
     """
     if name not in body:
         raise errors.StorageUnavailable(reason=f'the response does not contain {name}')
@@ -371,7 +374,7 @@ def _message(reply: requests.Response) -> str:
 
 
 def _error(status: int, message: str) -> errors.BlockattachError:
-    """Return the error for the status of a failed response."""
+    """Return the error to raise for a status and a message of block storage."""
     if status == 404:
         return errors.NotFound(message)
     if status == 403:

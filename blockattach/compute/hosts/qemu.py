@@ -1,8 +1,8 @@
 """Host driver for QEMU guests (`doc/source/admin/compute_qemu.rst`).
 
-QEMU itself reaches the disks over iSCSI, and each server has its own initiator name. The QEMU
-process of a server is the authority for its disks and its power state. The intended state is in
-the server's description (`qemu_records`), which is written before any change.
+QEMU logs in to the targets of disks itself, and each server has its own initiator name. The actual
+disks and power state of a server are those that its QEMU process reports. The intended state is in
+the description of the server (`qemu_records`), which is written before any change.
 """
 import contextlib
 import platform
@@ -29,16 +29,20 @@ _MOVED = 'postmigrate'
 _OVER = ('completed', 'failed', 'cancelled')
 _CANCEL_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
-"""Time for a QEMU to answer during a report. A QEMU that does not answer counts as running."""
+"""Timeout in seconds of a QEMU process that is queried for a report.
+
+A QEMU process that does not answer counts as running.
+"""
 _LOOKS = 32
-"""Number of QEMUs queried in parallel, so that hung ones do not delay a report."""
+"""Number of QEMU processes that are queried in parallel, so that hung ones do not delay a report.
+"""
 _TICK = 0.05
 
 
 class _Lock:
-    """Lock on the operations of one server, kept in a dictionary by a weak reference.
+    """Lock on the operations of one server, to which `QemuHost` only has a weak reference.
 
-    The locks of idle servers therefore do not accumulate.
+    Therefore the locks of idle servers do not accumulate.
     """
 
     def __init__(self) -> None:
@@ -48,8 +52,8 @@ class _Lock:
 class QemuHost(base.Host):
     """Host driver that runs each server as a QEMU process.
 
-    A stopped server has no QEMU process and is not logged in to any target. Its connections
-    are tested only when the server is started.
+    A stopped server has no QEMU process and no sessions. The connection information of its disks
+    is only tried when the server is started.
     """
 
     def __init__(self, settings: QemuSettings, clock: clocks.Clock | None = None) -> None:
@@ -87,7 +91,10 @@ class QemuHost(base.Host):
                 self._records.write(qemu_records.record_of(guest))
 
     def stop(self, server_id: str) -> None:
-        """Shut down the guest, or end its QEMU process after the shutdown timeout."""
+        """Shut down the guest. After the shutdown timeout, end its QEMU process.
+
+        :raises HostRefused: the server does not exist on this host
+        """
         with self._locked(server_id):
             self._known(server_id)
             grace = self._settings.stop_seconds
@@ -183,7 +190,7 @@ class QemuHost(base.Host):
                 qemu_records.Disk(disk.volume_id, old.device, disk.mode)))
 
     def servers(self) -> dict[str, base.Power]:
-        """See `base.Host`. The power states are those that the QEMU processes report."""
+        """See `base.Host`. A server whose QEMU process hangs is reported as running."""
         server_ids = list(self._records.ids())
         if not server_ids:
             return {}
@@ -199,7 +206,7 @@ class QemuHost(base.Host):
             return base.Power.RUNNING
 
     def disks(self, server_id: str) -> dict[str, connection.AccessMode]:
-        """See `base.Host`. For a stopped server, return the disks of its description."""
+        """See `base.Host`. The disks of a stopped server come from its description."""
         record = self._known(server_id)
         try:
             given = qemu_disks.given(self._process(server_id).ask('query-block'))
@@ -240,7 +247,10 @@ class QemuHost(base.Host):
             self.destroy(server_id)
 
     def _run(self, guest: base.Guest, incoming: bool = False) -> None:
-        """Start QEMU with the disks of the guest, and run the guest unless it is incoming."""
+        """Start QEMU with the disks of the guest, and run the guest.
+
+        :param incoming: True to wait for the guest to be received from another host instead
+        """
         disks = sorted(guest.disks, key=lambda disk: qemu_disks.slot(disk.device))
         process = self._process(guest.server_id)
         # A failed start may have left a QEMU whose guest does not run.
@@ -264,9 +274,9 @@ class QemuHost(base.Host):
         return f'tcp:{host}:{listens["port"]}'
 
     def _move(self, monitor: qmp.Monitor, address: str) -> None:
-        """Send the guest to the address. If the migration fails, the guest keeps running here.
+        """Send the guest to the host that listens on an address.
 
-        :raises HostRefused: the migration failed
+        :raises HostRefused: the migration failed, and the guest keeps running on this host
         :raises HostError: the migration did not end after its cancellation
         """
         # QEMU continues a migration whose agent has ended.
@@ -326,7 +336,7 @@ class QemuHost(base.Host):
 
 @contextlib.contextmanager
 def _or_back(undo: Callable[[], None]) -> Iterator[None]:
-    """Call ``undo`` if the block fails, and convert any `HostError` to `HostRefused`."""
+    """Call ``undo`` if the block raises an exception, and replace `HostError` by `HostRefused`."""
     try:
         yield
     except Exception as exc:
@@ -337,8 +347,9 @@ def _or_back(undo: Callable[[], None]) -> Iterator[None]:
 
 
 def _set_up(monitor: qmp.Monitor) -> None:
-    """Enable migration events, completion after the confirmation of the receiver, and throttling.
+    """Enable migration capabilities of QEMU: events, return-path and auto-converge.
 
+    With ``return-path``, the migration completes after the receiver has confirmed it.
     ``auto-converge`` slows down a guest that writes faster than QEMU can send its memory.
     """
     monitor.call('migrate-set-capabilities', {'capabilities': [

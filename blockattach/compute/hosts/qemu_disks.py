@@ -1,9 +1,9 @@
-"""Disks of one running QEMU.
+"""Disks of one running QEMU process.
 
-A disk consists of a block node, which is logged in to a target, and a device. The device name
-determines the slot on the PCI bus, so that the guest finds its disks in the same order after a
-restart and at the same slots after a migration. A device keeps the serial number of the volume
-with which it was created.
+A disk consists of a block node, which is logged in to a target, and a device of the guest. The
+device name determines the slot of the device on the PCI bus. Therefore the guest finds its disks
+in the same order after a restart, and at the same slots after a migration. A device keeps its
+serial number, which is the id of its first volume, when a swap replaces the volume.
 """
 import contextlib
 import re
@@ -21,7 +21,7 @@ from blockattach.storage.domain import connection
 _FIRST_SLOT, _LAST_SLOT = 4, 31
 _NAME = re.compile(r'(?:/dev/)?(?:vd|sd|xvd|hd)([a-z]{1,2})')
 SERIAL_LENGTH = 20
-"""Number of characters of a serial number that a guest sees."""
+"""Maximum length of the serial number of a disk in a guest."""
 _REACH_SECONDS = 10.0
 _FREE_SECONDS = 60.0
 _TICK = 0.05
@@ -33,9 +33,9 @@ _ASKED_ALREADY = 'in the process of unplug'
 
 
 def slot(device: str) -> int:
-    """Return the slot of a disk on the PCI bus.
+    """Return the PCI slot for a device name.
 
-    :raises HostRefused: the device name is not supported or beyond the last slot
+    :raises HostRefused: the device name is not supported, or its slot is beyond the last slot
     """
     found = _NAME.fullmatch(device)
     if found is None:
@@ -51,12 +51,12 @@ def slot(device: str) -> int:
 
 
 def node(volume_id: str) -> str:
-    """Return the block node name of a volume. QEMU allows at most 31 characters."""
+    """Return the name of the QEMU block node of a volume, which has at most 31 characters."""
     return f'v{volume_id.replace("-", "")}'[:31]
 
 
 def device_id(device: str) -> str:
-    """Return the QEMU device id for a device name."""
+    """Return the id of the QEMU device for a device name such as ``/dev/vdb``."""
     return f'disk-{slot(device)}'
 
 
@@ -75,18 +75,20 @@ def given(blocks: list[dict[str, Any]]) -> dict[str, tuple[str, bool]]:
 
 
 class Disks:
-    """Operations on the disks of one QEMU, over a monitor connection."""
+    """Operations on the disks of one QEMU process, over a monitor connection."""
 
     def __init__(self, monitor: qmp.Monitor, clock: clocks.Clock) -> None:
         self._monitor = monitor
         self._clock = clock
 
     def add(self, disk: base.Disk, initiator: str, boot_index: int | None = None) -> None:
-        """Log in to the target and attach the disk to the guest.
+        """Log in to the target of a disk, and attach the disk to the guest.
 
-        Nothing is done if the guest has the disk already.
+        A disk that the guest already has is not an error.
 
-        :raises HostRefused: the guest is unchanged, and there is no login
+        :param initiator: initiator name of the server
+        :param boot_index: position of the disk in the boot order, or None
+        :raises HostRefused: the guest is unchanged, and QEMU is not logged in to the target
         """
         place = device_id(disk.device)
         has = self.given().get(place)
@@ -122,7 +124,7 @@ class Disks:
         :raises HostRefused: no portal accepted the login
         """
         info = disk.info
-        # A login left by an earlier agent may have used another password.
+        # A login that an earlier agent process left may have used another password.
         self.disconnect(disk.volume_id)
         options: dict[str, Any] = {
             'driver': 'iscsi', 'node-name': node(disk.volume_id), 'transport': 'tcp',
@@ -145,12 +147,13 @@ class Disks:
     def _log_in(self, options: dict[str, Any], info: Mapping[str, Any]) -> None:
         """Log in to a target.
 
-        The secret is deleted after the login. QEMU keeps the password in memory for later logins.
+        The QEMU secret with the password is deleted after the login. QEMU keeps the password in
+        memory for further logins of the block node.
         """
         if info.get('auth_method') is None:
             self._monitor.call('blockdev-add', options)
             return
-        # An agent that ended during a login has left its secret.
+        # An agent process that ended during a login has left its secret.
         self._forget_secret()
         self._monitor.call('object-add', {
             'qom-type': 'secret', 'id': _SECRET, 'data': info['auth_password']})
@@ -185,10 +188,11 @@ class Disks:
             raise refused[0]
 
     def remove(self, volume_id: str, device: str, seconds: float) -> bool:
-        """Detach the disk from the guest and log out. Return False if the guest keeps the disk.
+        """Detach a disk from the guest, and log out of its target.
 
-        A slow guest may release the disk after the timeout. A repeated call then finds no device
-        and logs out.
+        :param seconds: time for the guest to release the disk. If the guest releases the disk
+            later, a repeated call finds no device and only logs out
+        :returns: False if the guest did not release the disk
         """
         place = device_id(device)
         if self.given().get(place, ('', False))[0] == node(volume_id) and not self._taken(
@@ -217,7 +221,7 @@ class Disks:
         """Re-read the size of a volume from its target, and notify the guest.
 
         :raises HostRefused: the target does not report the new size yet, or the disk is
-            read-only and QEMU does not re-read its size
+            read-only, so that QEMU cannot re-read its size
         """
         try:
             self._monitor.call('block_resize', {'node-name': node(volume_id),
@@ -228,11 +232,14 @@ class Disks:
                        f'applies after the next connection: {exc.description}') from exc
 
     def copy(self, old: str, device: str, disk: base.Disk, initiator: str) -> None:
-        """Copy a disk to another disk, which replaces the former while the guest runs.
+        """Copy a disk to a new disk, which replaces the old disk while the guest runs.
 
-        If a copy job started by an earlier agent is still running, wait for that job.
+        A copy job that an earlier agent process started, and that is still running, is continued.
 
-        :raises HostRefused: the guest has the old disk, and there is no login to the new one
+        :param old: volume id of the old disk
+        :param device: device name of the old disk
+        :raises HostRefused: the guest still has the old disk, and QEMU is not logged in to the
+            target of the new disk
         """
         place = device_id(device)
         if self.given().get(place, ('', False))[0] != node(disk.volume_id):
@@ -250,9 +257,12 @@ class Disks:
         self.disconnect(old)
 
     def _mirrored(self, place: str, old: str, new: str) -> str:
-        """Mirror the old node to the new one, and switch the device over when both are equal.
+        """Mirror the block node of the old volume to the block node of the new volume.
 
-        :returns: reason to report if the device was not switched over
+        When both are equal, the device is switched over to the node of the new volume.
+
+        :param place: id of the QEMU device
+        :returns: reason of the failure, if the device was not switched over
         """
         if self._job(place) is None:
             # The guest's writes go to both disks, so that the copy converges.
@@ -275,7 +285,7 @@ class Disks:
         return next((job for job in found if job['device'] == place), None)
 
     def cancel(self, device: str) -> None:
-        """Cancel the copy job of a device, if one is running.
+        """Cancel the copy job of a device, if a job is running.
 
         :raises HostError: the job did not end in time
         """
@@ -292,7 +302,7 @@ class Disks:
                 reason=f'the copy job of {device} did not end after its cancellation')
 
     def given(self) -> dict[str, tuple[str, bool]]:
-        """Return the attached devices of this QEMU; see the function `given`."""
+        """Return the devices that are attached to the guest; see the function `given`."""
         return given(self._monitor.call('query-block'))
 
     def _nodes(self) -> dict[str, dict[str, Any]]:
@@ -301,7 +311,7 @@ class Disks:
 
 
 def _ways(info: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """Return the portal, target name and LUN of each path to a volume."""
+    """Return the portal, target name and LUN of each iSCSI path in connection information."""
     if 'target_portals' not in info:
         return [(info['target_portal'], info['target_iqn'], int(info['target_lun']))]
     return [(portal, target, int(lun)) for portal, target, lun in zip(
@@ -309,9 +319,9 @@ def _ways(info: Mapping[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def _check_portal(portal: str) -> None:
-    """Check that a portal accepts connections.
+    """Check that a portal accepts TCP connections, before QEMU logs in.
 
-    QEMU and its guest hang during a login to a portal that does not answer.
+    QEMU and its guest would hang during a login to a portal that does not answer.
 
     :raises OSError: the portal cannot be reached
     """

@@ -1,8 +1,7 @@
-"""Management of one QEMU process: command line, sockets, status and termination.
+"""Management of the QEMU process of one server: command line, sockets, status and termination.
 
-QEMU runs as a daemon and outlives the agent. The process that listens on the socket in the
-server's directory is the server's QEMU. Process ids are not stored, because the kernel may reuse
-them.
+QEMU runs as a daemon and outlives the agent. The process is identified by its monitor socket in
+the directory of the server. Process ids are not stored, because the kernel may reuse them.
 """
 import contextlib
 import dataclasses
@@ -21,41 +20,41 @@ from blockattach.compute.hosts.local import processes
 from blockattach.platform import clock as clocks
 
 ACT, ASK, CONSOLE = 'act.qmp', 'ask.qmp', 'console'
-"""Sockets for commands that change state, for queries, and for the serial console.
+"""Names of the sockets for commands that change state, for queries, and for the serial console.
 
-A QEMU monitor serves one client at a time, so a long command would delay queries on its socket.
+A QEMU monitor serves one client at a time. A long command would delay queries on the same socket.
 """
 CONSOLE_LOG = 'console.log'
 _START_SECONDS = 120.0
 _HANG_SECONDS = 2.0
-"""Time after which a QEMU that does not answer counts as hung.
+"""Time in seconds after which a QEMU process that does not answer counts as hung.
 
-A QEMU hangs, for example, when it loses access to a volume while its guest writes. Killing the
+For example, QEMU hangs when it loses access to a volume while its guest writes. Killing the
 process loses no write that QEMU has reported to the guest as complete.
 """
 _QUIT_SECONDS = 3.0
-"""Time for a QEMU that has answered to log out of its targets."""
+"""Time in seconds for a QEMU process that has answered ``quit`` to log out of its targets."""
 _KILL_SECONDS = 20.0
 _SANDBOX = 'on,obsolete=deny,resourcecontrol=deny'
-"""Options of QEMU's sandbox. Fork and setsid stay allowed, because QEMU daemonizes itself."""
+"""Sandbox options of QEMU. Fork and setsid stay allowed, because QEMU daemonizes itself."""
 _MACHINE = 'pc'
-"""Machine type. All its slots support hotplug through ACPI, which asks the guest."""
+"""QEMU machine type. All its PCI slots support hotplug by ACPI, for which the guest is asked."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QemuSettings:
     """Settings of the QEMU host driver.
 
-    :ivar state_dir: directory used by this host only
+    :ivar state_dir: directory for the files of this host, which nothing else uses
     :ivar host: host name
     :ivar accelerator: accelerators in QEMU's syntax; the first that works is used
     :ivar kernel: path of the kernel to boot, or None to boot from the first disk
     :ivar append: kernel command line
     :ivar address: IP address of this host, on which it receives live migrations
     :ivar initiator_prefix: prefix of the iSCSI initiator names
-    :ivar release_seconds: timeout for a guest to release a disk
-    :ivar stop_seconds: timeout for a guest to shut down before its QEMU is ended
-    :ivar migration_seconds: timeout of a live migration
+    :ivar release_seconds: time in seconds for a guest to release a disk
+    :ivar stop_seconds: time in seconds for a guest to shut down before its QEMU process is ended
+    :ivar migration_seconds: timeout of a live migration in seconds
     """
 
     state_dir: str
@@ -100,9 +99,9 @@ class Process:
         self._clock = clock
 
     def start(self, record: qemu_records.Record, incoming: bool = False) -> None:
-        """Start QEMU without disks and with the guest paused.
+        """Start QEMU without disks, and with the guest paused.
 
-        :param incoming: True if the guest is received from another host
+        :param incoming: True if the guest will be received from another host
         :raises HostRefused: QEMU did not start
         """
         with contextlib.suppress(FileNotFoundError):
@@ -120,18 +119,19 @@ class Process:
     def monitor(self, name: str = ACT, seconds: float = qmp.ANSWER_SECONDS) -> qmp.Monitor:
         """Open a monitor connection to QEMU.
 
-        :param seconds: timeout for each answer
+        :param name: name of the socket, `ACT` or `ASK`
+        :param seconds: timeout for each answer of QEMU
         :raises NotRunning: QEMU is not running
         """
         return qmp.Monitor(self._folder, name, self._clock, seconds)
 
     def ask(self, command: str, seconds: float = qmp.ANSWER_SECONDS) -> Any:
-        """Return the result of a query, which QEMU answers even while a command is running."""
+        """Return the result of a query. QEMU answers it even while another command is running."""
         with self.monitor(ASK, seconds) as monitor:
             return monitor.call(command)
 
     def status(self, seconds: float = qmp.ANSWER_SECONDS) -> str | None:
-        """Return the QEMU run state of the guest, or None if QEMU is not running.
+        """Return QEMU's run state of the guest, such as ``paused``, or None if QEMU has ended.
 
         :raises NoAnswer: QEMU hangs
         """
@@ -147,9 +147,9 @@ class Process:
         return status
 
     def end(self, grace: float = 0.0) -> None:
-        """End the QEMU process regardless of its guest. If possible, QEMU logs out of its targets.
+        """End the QEMU process. If QEMU answers, it logs out of its targets first.
 
-        :param grace: seconds in which the guest may shut down by itself
+        :param grace: seconds for the guest to shut down before the process is ended
         :raises HostError: the process did not end after SIGKILL
         """
         try:
@@ -207,7 +207,10 @@ class Process:
 
 
 def _is_asked_to_quit(peer: qmp.Monitor, descriptor: int, grace: float) -> bool:
-    """Return True if QEMU is ending or has ended, and False if the process hangs."""
+    """Ask the guest to shut down, and QEMU to quit. Return False if the process hangs.
+
+    :param grace: seconds for the guest to shut down, or 0 to not ask the guest
+    """
     try:
         peer.greet()
         if grace:

@@ -1,7 +1,7 @@
-"""Descriptions of the servers on a QEMU host, one directory with a JSON file for each server.
+"""Descriptions of the servers on a QEMU host. Each server has a directory with a JSON file.
 
-A description records the intended state. The QEMU process reports the actual state. Connection
-information and secrets are not recorded, but passed with each call.
+A description records the intended state of a server, and its QEMU process reports the actual
+state. Connection information and secrets are not recorded, but passed with each call.
 """
 import contextlib
 import dataclasses
@@ -18,9 +18,9 @@ _DESCRIPTION = 'server.json'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Disk:
-    """Disk without its connection information.
+    """Disk of a server, without connection information.
 
-    ``copying`` is True for the target of a copy in progress.
+    ``copying`` is True while a swap copies another disk of the server to this disk.
     """
 
     volume_id: str
@@ -31,9 +31,10 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """Description of a server.
+    """Description of the intended state of a server.
 
-    ``disks`` includes every disk that QEMU may have or may have had when an agent ended.
+    ``disks`` includes each disk that QEMU may have, even if the agent ended while it added or
+    removed the disk.
     """
 
     server_id: str
@@ -46,7 +47,7 @@ class Record:
         return next((disk for disk in self.disks if disk.volume_id == volume_id), None)
 
     def has_other(self, volume_id: str, device: str) -> bool:
-        """Return True if another volume has this device name."""
+        """Return True if a volume other than ``volume_id`` has the device name."""
         return any(disk.device == device and disk.volume_id != volume_id for disk in self.disks)
 
     def without(self, *volume_ids: str) -> 'Record':
@@ -54,26 +55,26 @@ class Record:
             disk for disk in self.disks if disk.volume_id not in volume_ids))
 
     def having(self, disk: Disk) -> 'Record':
-        """Return a copy of the record with the disk, replacing any disk of the same volume."""
+        """Return a copy of the record with a disk added, in place of a disk of the same volume."""
         others = self.without(disk.volume_id)
         return dataclasses.replace(others, disks=(*others.disks, disk))
 
 
 def record_of(guest: base.Guest) -> Record:
-    """Return the description of a guest."""
+    """Return the description to store for a guest."""
     return Record(guest.server_id, guest.name, guest.vcpus, guest.memory_mb,
                   tuple(disk_of(disk) for disk in guest.disks))
 
 
 def disk_of(disk: base.Disk, copying: bool = False) -> Disk:
-    """Return the description of a disk."""
+    """Return the disk without its connection information."""
     return Disk(disk.volume_id, disk.device, disk.mode, copying)
 
 
 class Records:
-    """Descriptions of all servers in one directory.
+    """Store for the descriptions of the servers of one host.
 
-    Only the owner can read the directories.
+    Only the user of the agent can read the directories of the servers.
     """
 
     def __init__(self, folder: str) -> None:
@@ -93,7 +94,7 @@ class Records:
                     yield name
 
     def read(self, server_id: str) -> Record | None:
-        """Return the description of a server, or None if there is none."""
+        """Return the description of a server, or None if the server has no description."""
         try:
             with open(os.path.join(self.folder(server_id), _DESCRIPTION), 'rb') as file:
                 found = json.load(file)

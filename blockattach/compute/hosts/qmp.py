@@ -1,4 +1,4 @@
-"""Client of the QEMU monitor protocol (QMP): JSON commands, answers and events on a Unix socket.
+"""Client of the QEMU monitor protocol (QMP), which sends JSON messages over a Unix socket.
 
 The official library, qemu.qmp, is not used for two reasons. Its debug log contains whole
 messages with passwords, and it needs an event loop, which the agent does not have.
@@ -17,7 +17,7 @@ from blockattach.compute import errors
 from blockattach.platform import clock as clocks
 
 ANSWER_SECONDS = 60.0
-"""Timeout of a command. A command that logs in to a target waits for the login."""
+"""Default timeout of a command in seconds. Some commands wait for the login to a target."""
 # struct ucred: pid, uid and gid.
 _PEER = struct.Struct('iII')
 # struct timeval: seconds and microseconds.
@@ -28,14 +28,14 @@ Event = Mapping[str, Any]
 
 
 class Refused(errors.HostError):
-    """Error answer of QEMU to a command, which had no effect."""
+    """Rejection of a command by QEMU. The command had no effect."""
 
     code = 'host.qemu_refuses'
     text = 'QEMU rejected %(command)s: %(description)s'
 
     @property
     def kind(self) -> str:
-        """Error class that QEMU reported."""
+        """Error class that QEMU reported, such as ``DeviceNotFound``."""
         return str(self.kwargs['kind'])
 
     @property
@@ -45,7 +45,7 @@ class Refused(errors.HostError):
 
 
 class NoAnswer(errors.HostError):
-    """Missing answer of QEMU, which has ended or hangs. The command may have been executed."""
+    """Missing answer, because QEMU has ended or hangs. The command may have been executed."""
 
     code = 'host.no_answer'
 
@@ -57,24 +57,25 @@ class Ended(NoAnswer):
 
 
 class NotRunning(errors.HostError):
-    """Socket without a listener. QEMU was never started or has ended."""
+    """Monitor socket without a listener, because QEMU was never started or has ended."""
 
     code = 'host.not_running'
 
 
 class Monitor:
-    """Connection to one QEMU monitor socket, which serves one client at a time.
+    """Connection to a monitor socket of QEMU, which serves one client at a time.
 
-    As a context manager, it negotiates on entry and closes the connection on exit.
+    The context manager negotiates capabilities on entry, and closes the connection on exit.
 
-    :ivar pid: process id of the peer, as reported by the kernel
+    :ivar pid: id of the QEMU process, as the kernel reports for the socket
     """
 
     def __init__(self, folder: str, name: str, clock: clocks.Clock | None = None,
                  answer_seconds: float = ANSWER_SECONDS) -> None:
         """
-        :param folder: directory of the socket; the path may be longer than a socket address
+        :param folder: directory of the socket, whose path may be longer than a socket address
         :param name: file name of the socket in the directory
+        :param answer_seconds: timeout for each answer in seconds
         :raises NotRunning: no process listens on the socket
         :raises NoAnswer: the connection is not accepted in time
         """
@@ -88,7 +89,7 @@ class Monitor:
             socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0]
 
     def greet(self) -> Self:
-        """Read the greeting and negotiate capabilities, after which QEMU accepts commands.
+        """Read the greeting and negotiate capabilities. Afterwards QEMU accepts commands.
 
         :raises NoAnswer: QEMU did not send its greeting in time
         """
@@ -138,9 +139,12 @@ class Monitor:
         raise NoAnswer(reason=f'QEMU did not answer {command} in time')
 
     def wait(self, matches: Callable[[Event], bool], seconds: float) -> Event | None:
-        """Return the first matching event since the connection was opened, or None on timeout.
+        """Return the next event that matches, or None on timeout. Earlier events are dropped.
 
-        :param matches: predicate that an event must satisfy
+        Events that QEMU sent since the connection was opened are examined first.
+
+        :param matches: function that returns True for a matching event
+        :param seconds: timeout in seconds
         :raises NoAnswer: QEMU has ended
         """
         deadline = self._clock.monotonic() + seconds
@@ -156,7 +160,7 @@ class Monitor:
                 self._events.append(message)
 
     def _message(self, deadline: float) -> dict[str, Any] | None:
-        """Return the next message, or None if none arrives before the deadline.
+        """Return the next message of QEMU, or None if no message arrives before the deadline.
 
         :raises Ended: the connection was closed
         """

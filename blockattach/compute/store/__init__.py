@@ -1,4 +1,4 @@
-"""Database of the compute service: servers, their volumes, acts and agents.
+"""Database of the compute service, with servers, volumes, server actions (acts) and agents.
 
 All SQL of the compute service is in this package.
 """

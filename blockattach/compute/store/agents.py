@@ -1,4 +1,4 @@
-"""Reports of agents. An agent that has not reported for some time counts as down."""
+"""Rows of agents, with their last reports. An agent without a recent report counts as down."""
 import sqlalchemy as sa
 
 from blockattach.compute import records
@@ -13,7 +13,7 @@ def report(connected: sa.Connection, host: str, kind: str, version: str,
     """Record the report of an agent.
 
     :param down_after: seconds without a report after which an agent counts as down
-    :returns: True if the agent was down or unknown until now
+    :returns: True if the agent was down or unknown before the report
     """
     was_up = connected.execute(sa.select(_agents.c.host).where(
         _agents.c.host == host, _is_up(down_after))).first() is not None
@@ -25,7 +25,10 @@ def report(connected: sa.Connection, host: str, kind: str, version: str,
 
 
 def find(connected: sa.Connection, down_after: float) -> list[records.Agent]:
-    """Return all agents, ordered by host."""
+    """Return all agents that have ever reported, ordered by host.
+
+    :param down_after: seconds without a report after which an agent counts as down
+    """
     return [records.Agent(**row._mapping) for row in connected.execute(
         sa.select(_agents, _is_up(down_after).label('up')).order_by(_agents.c.host))]
 

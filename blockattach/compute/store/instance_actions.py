@@ -1,4 +1,7 @@
-"""Rows of instance actions, written within the transactions that begin and end acts."""
+"""Rows of instance actions, which record the history of the server actions (acts).
+
+The rows are written in the transactions in which server actions begin and end.
+"""
 import dataclasses
 import datetime
 import operator
@@ -15,12 +18,12 @@ _actions, _servers = models.instance_actions, models.servers
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """Filter of the actions of a server. A field that is None does not filter.
+    """Filter for instance actions of a server. A field that is None has no effect.
 
-    :ivar before: number; only actions with a smaller number are returned
-    :ivar since: only actions last updated at this time or later
-    :ivar until: only actions last updated at this time or earlier
-    :ivar limit: maximum number of actions
+    :ivar before: number above those of the matching actions
+    :ivar since: earliest time at which matching actions were updated
+    :ivar until: latest time at which matching actions were updated
+    :ivar limit: maximum number of actions to return
     """
 
     request_id: str | None = None
@@ -32,7 +35,7 @@ class Wanted:
 
 def begin(connected: sa.Connection, acts: Collection[records.Act],
           now: datetime.datetime) -> None:
-    """Insert a row for each act that begins. All acts have the same verb."""
+    """Insert an instance action for each server action that begins."""
     hosts = _hosts(connected, acts)
     connected.execute(_actions.insert(), [
         {'act_id': act.id, 'server_id': act.server_id,
@@ -44,9 +47,9 @@ def begin(connected: sa.Connection, acts: Collection[records.Act],
 
 def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | None,
         now: datetime.datetime) -> None:
-    """Record the end of the acts, after the rows of their servers have been updated.
+    """Record the end of server actions, after the rows of their servers have been updated.
 
-    :param fault: reason of the failure, or None if the acts succeeded
+    :param fault: reason of the failure, or None if the server actions succeeded
     """
     host = sa.select(_servers.c.host).where(
         _servers.c.id == _actions.c.server_id).scalar_subquery()
@@ -58,17 +61,17 @@ def end(connected: sa.Connection, acts: Collection[records.Act], fault: str | No
 
 
 def withdraw(connected: sa.Connection, act: records.Act) -> None:
-    """Delete the row of an act that was rejected before the response."""
+    """Delete the instance action of a server action whose request is rejected."""
     connected.execute(_actions.delete().where(_actions.c.act_id == act.id))
 
 
 def remove(connected: sa.Connection, server_id: str) -> None:
-    """Delete the rows of a deleted server."""
+    """Delete the instance actions of a deleted server."""
     connected.execute(_actions.delete().where(_actions.c.server_id == server_id))
 
 
 def find(connected: sa.Connection, server_id: str, filters: Wanted) -> list[records.Action]:
-    """Return the actions of a server that pass the filter, newest first."""
+    """Return the instance actions of a server that match the filter, newest first."""
     query = sa.select(_actions).where(_actions.c.server_id == server_id).order_by(
         _actions.c.number.desc()).limit(filters.limit)
     for column, compared, value in (

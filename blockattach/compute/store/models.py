@@ -1,6 +1,6 @@
 """Tables of the compute service, their schema revisions, and conversion of rows to records.
 
-The tables are in a database of their own, or beside other tables.
+The tables are in a separate database, or in the database of block storage.
 """
 import dataclasses
 import json
@@ -31,7 +31,7 @@ MIGRATIONS = migrations.Migrations(
 
 
 class _Flavor(sa.TypeDecorator[records.Flavor]):
-    """Column type for a complete flavor, because a server keeps the flavor it was built with."""
+    """Column type that stores a complete flavor, because a server keeps its flavor unchanged."""
 
     impl = sa.JSON(none_as_null=True)
     cache_ok = True
@@ -100,15 +100,15 @@ acts = sa.Table(
     sa.Column('arguments', sa.Text, nullable=False),
     sa.Column('caller', sa.Text, nullable=False),
     sa.Column('finishing', sa.Boolean, nullable=False),
-    # JSON object with the notes of the act, which must be available after a restart.
+    # JSON object with the notes of the action, which must be available after a restart.
     sa.Column('notes', sa.Text, nullable=False),
-    # Lease of the process that runs the act, and the time at which it expires.
+    # Lease of the process that runs the action, and the time at which it expires.
     sa.Column('owner', sa.String(_NAME)),
     sa.Column('deadline', _Timestamp, nullable=False, index=True),
     sa.Column('created_at', _Timestamp, nullable=False),
     **_OPTIONS)
 
-# History of the acts on a server, one row per act, kept as long as the server exists.
+# History of the actions on a server, one row per action, kept as long as the server exists.
 instance_actions = sa.Table(
     'instance_actions', metadata,
     # SQLite increments only a column of type INTEGER by itself.
@@ -138,27 +138,31 @@ agents = sa.Table(
 
 
 def row(record: Any) -> dict[str, Any]:
-    """Return the column values of a record."""
+    """Return the column values to insert for a record, by column name."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 
 def values(row: sa.Row[Any]) -> dict[str, Any]:
-    """Return the values of a row by column name."""
+    """Return the values of a database row by column name."""
     return dict(row._mapping)
 
 
 def server_of(row: sa.Row[Any]) -> records.Server:
-    """Return the server of a row."""
+    """Return the record for a row of the table ``servers``."""
     return records.Server(**{**values(row), 'vm_state': lifecycle.VmState(row.vm_state)})
 
 
 def device_of(row: sa.Row[Any]) -> records.BlockDevice:
-    """Return the block device of a row."""
+    """Return the record for a row of the table ``block_devices``."""
     return records.BlockDevice(**{**values(row), 'mode': connection.AccessMode(row.mode)})
 
 
 def act_of(row: sa.Row[Any], lease: str, generation: int) -> records.Act:
-    """Return the act of a row, with the lease on the act and the generation of its server."""
+    """Return the record for a row of the table ``acts``.
+
+    :param lease: lease of this process on the server action
+    :param generation: generation of the server
+    """
     arguments: Mapping[str, Any] = json.loads(row.arguments)
     return records.Act(row.id, row.server_id, row.verb, arguments, json.loads(row.caller),
                        row.finishing, lease, generation)

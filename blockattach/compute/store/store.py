@@ -29,17 +29,17 @@ from blockattach.storage.domain import connection
 
 _servers, _devices = models.servers, models.block_devices
 _acts = models.acts
-# Statements of every act are built once.
+# Statements of every action are built once.
 _SERVER = sa.select(_servers).where(_servers.c.id == sa.bindparam('server_id'))
 _CHANGE_DEVICE = sa.update(_devices).where(_devices.c.id == sa.bindparam('device_id'))
 _WAITING = [name for name, verb in lifecycle.VERBS.items() if verb.waits]
 
 
 class Store:
-    """Database of the compute service. Its methods are thread-safe.
+    """Database of the compute service. The methods are thread-safe.
 
-    Deadlines and reports, which processes compare, use the clock of the database. Times that are
-    only displayed use the clock of the process.
+    Deadlines and times of reports, which several processes compare, are times of the database
+    clock. Times that are only displayed are times of the process clock.
     """
 
     def __init__(self, opened: sa.Engine, clock: clocks.Clock, down_after: float) -> None:
@@ -55,7 +55,10 @@ class Store:
                             else contextlib.nullcontext())
 
     def of_act(self, act: records.Act) -> 'Store':
-        """Return a copy whose writes raise `errors.ActTakenOver` after the act was taken over."""
+        """Return a copy that can only write while this process holds a server action.
+
+        Afterwards, writes raise `errors.ActTakenOver`.
+        """
         fenced = copy.copy(self)
         fenced._act = act
         return fenced
@@ -67,7 +70,7 @@ class Store:
     def _transaction(self) -> Iterator[sa.Connection]:
         with self._write_lock, self._engine.connect() as connected:
             engine.begin(connected)
-            # The lock keeps other processes from taking the act over before the commit.
+            # The lock keeps other processes from taking the action over before the commit.
             if self._act is not None and connected.execute(sa.select(_acts.c.id).where(
                     *_is_held(self._act)).with_for_update()).first() is None:
                 raise errors.ActTakenOver(act_id=self._act.id)
@@ -76,7 +79,7 @@ class Store:
 
     def create(self, drafts: Collection[tuple[records.Server, Iterable[records.BlockDevice]]],
                act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
-        """Insert servers with their volumes, and begin an act like the given one for each."""
+        """Insert servers with their volumes, and begin a copy of a server action on each."""
         written = [models.row(device) for _, devices in drafts for device in devices]
         with self._transaction() as connected:
             connected.execute(_servers.insert(), [models.row(server) for server, _ in drafts])
@@ -86,7 +89,7 @@ class Store:
                                lease_seconds)
 
     def server(self, server_id: str) -> records.Server:
-        """Return a server.
+        """Return the record of a server.
 
         :raises ServerNotFound: the server does not exist
         """
@@ -96,11 +99,7 @@ class Store:
     def servers(self, project_id: str | None, host: str | None = None,
                 reservation_id: str | None = None,
                 ids: Collection[str] | None = None) -> list[records.Server]:
-        """Return servers, newest first.
-
-        :param project_id: project of the servers, or None for all projects
-        :param ids: ids of the servers, or None for all
-        """
+        """Return the servers that match all arguments, newest first. None matches any server."""
         query = sa.select(_servers).order_by(_servers.c.created_at.desc(), _servers.c.id.desc())
         for column, value in ((_servers.c.project_id, project_id), (_servers.c.host, host),
                               (_servers.c.reservation_id, reservation_id)):
@@ -119,7 +118,7 @@ class Store:
             return {row.host: row.servers for row in connected.execute(query)}
 
     def devices(self, server_ids: Collection[str]) -> dict[str, list[records.BlockDevice]]:
-        """Return the volumes of servers by server id, the root disk first, then by device name."""
+        """Return the volumes of servers, by server id. The root disk is first in each list."""
         found: dict[str, list[records.BlockDevice]] = {one: [] for one in server_ids}
         query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
         with self._engine.connect() as connected:
@@ -130,7 +129,7 @@ class Store:
         return found
 
     def device(self, server_id: str, volume_id: str) -> records.BlockDevice:
-        """Return a volume of a server.
+        """Return the block device of a volume of a server.
 
         :raises ServerVolumeNotFound: the server does not have the volume
         """
@@ -147,7 +146,7 @@ class Store:
                 _devices.c.mode == connection.AccessMode.RW.value)).scalar_one()
 
     def change(self, server_id: str, **values: Any) -> None:
-        """Update columns of a server.
+        """Set columns of a server to the given values.
 
         :raises ServerNotFound: the server does not exist
         """
@@ -159,9 +158,9 @@ class Store:
     def change_metadata(self, server_id: str, change: Callable[[Mapping[str, str]],
                                                                Mapping[str, str]],
                         ) -> Mapping[str, str]:
-        """Update the metadata of a server with a function, and return the new metadata.
+        """Update the metadata items of a server, and return the new metadata items.
 
-        :param change: function from the old metadata to the new
+        :param change: function that takes the old metadata items, and returns the new ones
         :raises ServerNotFound: the server does not exist
         """
         with self._transaction() as connected:
@@ -182,12 +181,12 @@ class Store:
 
     def keep(self, attachments: Collection[tuple[records.Act, str, str]],
              kept_as: str) -> Collection[str]:
-        """Record attachments that acts have created.
+        """Record attachments that server actions have created.
 
-        :param attachments: tuples of the act, the device id and the attachment id
+        :param attachments: server action, device id and attachment id of each attachment
         :param kept_as: name of the device column for the attachment id
-        :returns: ids of the acts that another process has taken over, whose attachments are not
-            recorded
+        :returns: ids of the server actions that another process has taken over. Their attachments
+            are not recorded
         """
         acts = {act.id: act for act, _, _ in attachments}
         with self._transaction() as connected:
@@ -204,18 +203,18 @@ class Store:
 
     def begin(self, server_id: str, act: records.Act, owner: str, lease_seconds: float,
               device: records.BlockDevice | None = None) -> records.Act:
-        """Begin an act if the state of the server allows it.
+        """Begin a server action if the state of the server allows the action.
 
-        :param device: volume to attach by the act
+        :param device: block device to insert, or None
         :raises ServerNotFound: the server does not exist
-        :raises ServerStateConflict: the state of the server does not allow the act
-        :raises ServerRequestInvalid: the volume or the device name is already in use on the
-            server
+        :raises ServerStateConflict: the state of the server does not allow the action
+        :raises ServerRequestInvalid: the server has the volume already, or the device name is
+            invalid or in use
         """
         verb = lifecycle.VERBS[act.verb]
         try:
             with self._transaction() as connected:
-                # The write locks the row, so that two acts cannot begin at once.
+                # The write locks the row, so that two actions cannot begin at once.
                 self._touch(connected, server_id)
                 server = models.server_of(self._get(connected, server_id))
                 under_way = connected.execute(sa.select(_acts.c.verb).where(
@@ -230,7 +229,7 @@ class Store:
                 if act.verb == 'detach':
                     self._detaching(connected, server_id, act.arguments['volume_id'])
                 generation = server.generation
-                # Acts that share a server must not fence each other.
+                # Actions that share a server must not fence each other.
                 if not verb.shares:
                     generation += 1
                     connected.execute(_servers.update().where(_servers.c.id == server_id).values(
@@ -252,7 +251,7 @@ class Store:
 
     @staticmethod
     def _detaching(connected: sa.Connection, server_id: str, volume_id: str) -> None:
-        """Set the state of a volume to detaching.
+        """Set the state of the block device of a volume to ``detaching``.
 
         :raises ServerStateConflict: the volume is not in state ``attached``
         """
@@ -279,10 +278,9 @@ class Store:
         return begun
 
     def withdraw(self, act: records.Act, device_id: str) -> None:
-        """Delete an act that failed before the response, so that the caller receives the error.
+        """Delete an attach action that block storage rejected, and its block device.
 
-        :param device_id: volume that the act was to attach
-        :raises ActTakenOver: another process has taken the act over
+        :raises ActTakenOver: another process has taken the server action over
         """
         with self._transaction() as connected:
             if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
@@ -291,20 +289,20 @@ class Store:
             instance_actions.withdraw(connected, act)
 
     def actions(self, server_id: str, filters: instance_actions.Wanted) -> list[records.Action]:
-        """Return the actions of a server that pass the filter, newest first."""
+        """Return the instance actions of a server that match the filter, newest first."""
         with self._engine.connect() as connected:
             return instance_actions.find(connected, server_id, filters)
 
     def notes(self, act_id: str) -> dict[str, Any]:
-        """Return the notes of an act, by key."""
+        """Return the values that `note` has stored with a server action, by key."""
         with self._engine.connect() as connected:
             text = connected.execute(sa.select(_acts.c.notes).where(
                 _acts.c.id == act_id)).scalar_one_or_none()
             return dict(json.loads(text or '{}'))
 
     def note(self, act_id: str, values: Mapping[str, Any]) -> None:
-        """Add values to the notes of an act."""
-        # Only the process that holds the act writes its notes.
+        """Store values with a server action, for a process that takes the action over."""
+        # Only the process that holds the action writes its notes.
         kept = {**self.notes(act_id), **values}
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.id == act_id).values(
@@ -312,11 +310,10 @@ class Store:
 
     def commit(self, act: records.Act, server_id: str, moved: Iterable[records.BlockDevice] = (),
                volume_id: str | None = None, **values: Any) -> None:
-        """Record that an act has passed its point of no return. A repeated call changes nothing.
+        """Record the point of no return of an action. A repeated call changes nothing.
 
-        :param moved: volumes whose next attachment becomes the current one. The former one is
-            kept as the next attachment until it is deleted
-        :param volume_id: new volume id of the moved devices, or None to keep the old one
+        :param moved: block devices whose ``attachment_id`` and ``next_attachment_id`` are swapped
+        :param volume_id: new volume id of these block devices, or None to keep the volume ids
         :param values: columns of the server to update
         """
         other = {} if volume_id is None else {'volume_id': volume_id}
@@ -334,12 +331,12 @@ class Store:
 
     def end(self, acts: Collection[records.Act], fault: str | None,
             **values: Any) -> tuple[list[records.Act], bool]:
-        """End acts, each on a different server, with success or failure.
+        """End server actions, each on a different server, with success or failure.
 
         :param fault: reason of the failure, or None on success
         :param values: columns of the servers to update
-        :returns: the acts that were still held by this process, and True if other acts wait for
-            the end
+        :returns: the actions that this process still held, and True if deletions of the servers
+            wait for the end of these actions
         """
         now = self._clock.utcnow()
         with self._transaction() as connected:
@@ -358,12 +355,15 @@ class Store:
         return ended, bool(waiting)
 
     def drop(self, act: records.Act) -> None:
-        """Delete an act whose server no longer exists."""
+        """Delete a server action whose server no longer exists."""
         with self._transaction() as connected:
             connected.execute(_acts.delete().where(_acts.c.id == act.id))
 
     def has_stopped(self, server: records.Server) -> bool:
-        """Set an active server to stopped and return True, unless an act has begun since."""
+        """Set the state of an active server to stopped, and return True if this was possible.
+
+        It is not possible if a server action has begun since the record was read.
+        """
         with self._transaction() as connected:
             return bool(connected.execute(_servers.update().where(
                 _servers.c.id == server.id, _servers.c.vm_state == lifecycle.VmState.ACTIVE.value,
@@ -373,9 +373,9 @@ class Store:
                     updated_at=self._clock.utcnow())).rowcount)
 
     def remove(self, act: records.Act) -> None:
-        """Delete the server of an act, with all its rows.
+        """Delete the server of a delete action, with its actions, block devices and history.
 
-        :raises ActTakenOver: another process has taken the act over
+        :raises ActTakenOver: another process has taken the server action over
         """
         with self._transaction() as connected:
             if not connected.execute(_acts.delete().where(*_is_held(act))).rowcount:
@@ -386,59 +386,59 @@ class Store:
             connected.execute(_servers.delete().where(_servers.c.id == act.server_id))
 
     def is_at_work(self, server_id: str) -> bool:
-        """Return True if an act on the server is in progress."""
+        """Return True if a server action is in progress on the server."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == server_id)).first() is not None
 
     def waits(self, act: records.Act) -> bool:
-        """Return True if a waiting act must still wait for another act on its server."""
+        """Return True if a waiting action must still wait for another action on its server."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == act.server_id,
                 _acts.c.verb.not_in(_WAITING))).first() is not None
 
     def is_waited_for(self, act: records.Act) -> bool:
-        """Return True if another act on the server waits for the end of this act."""
+        """Return True if another action on the server waits for the end of the given action."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_acts.c.id).where(
                 _acts.c.server_id == act.server_id, _acts.c.id != act.id,
                 _acts.c.verb.in_(_WAITING))).first() is not None
 
     def is_committed(self, act: records.Act) -> bool:
-        """Return True if the act has passed its point of no return."""
+        """Return True if a server action has passed its point of no return."""
         with self._engine.connect() as connected:
             return bool(connected.execute(sa.select(_acts.c.finishing).where(
                 _acts.c.id == act.id)).scalar_one_or_none())
 
     def generation(self, act: records.Act) -> int | None:
-        """Return the generation of the act's server, or None if another process holds the act."""
+        """Return the generation of an action's server, or None if the lease is no longer held."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(_servers.c.generation).join(
                 _acts, _acts.c.server_id == _servers.c.id).where(
                     *_is_held(act))).scalar_one_or_none()
 
     def renew(self, leases: Collection[str], lease_seconds: float) -> None:
-        """Extend the deadlines of the acts with these leases."""
+        """Extend the deadlines of the server actions that are held with the given leases."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(_acts.c.owner.in_(leases)).values(
                 deadline=db_clock.now(lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
-        """Give up the lease on an act that cannot continue, so that `take_over` finds the act."""
+        """Release the lease on an action that cannot continue, so that `take_over` returns it."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(*_is_held(act)).values(
                 owner=None, deadline=db_clock.now()))
 
     def take_over(self, owner: str, lease_seconds: float) -> list[records.Act]:
-        """Take over all acts whose deadline has passed, and return them with their new leases."""
+        """Take over all server actions whose deadlines have passed, and return them."""
         taken: list[tuple[sa.Row[Any], str]] = []
         with self._transaction() as connected:
             due = connected.execute(sa.select(_acts).where(
                 _acts.c.deadline <= db_clock.now()).order_by(_acts.c.created_at)).all()
             for row in due:
                 lease = _lease(owner)
-                # Another process may take the act over, or its owner may renew the lease.
+                # Another process may take the action over, or its owner may renew the lease.
                 is_mine = connected.execute(_acts.update().where(
                     _acts.c.id == row.id, _acts.c.deadline == row.deadline).values(
                         owner=lease, deadline=db_clock.now(lease_seconds))).rowcount
@@ -446,7 +446,7 @@ class Store:
                     taken.append((row, lease))
             # Lock servers after acts, as in `end`, to avoid deadlocks.
             generations = _next(connected, {row.server_id for row, _ in taken})
-        # A generation is missing if the server was deleted as the act began.
+        # A generation is missing if the server was deleted as the action began.
         return [models.act_of(row, lease, generations.get(row.server_id, 0))
                 for row, lease in taken]
 
@@ -473,12 +473,12 @@ def _lease(owner: str) -> str:
 
 
 def _is_held(act: records.Act) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    """Return the conditions that an act is still held by its lease."""
+    """Return the conditions under which a server action is still held with its lease."""
     return _acts.c.id == act.id, _acts.c.owner == act.lease
 
 
 def _held(connected: sa.Connection, acts: Iterable[records.Act]) -> set[str]:
-    """Lock the rows of acts, and return the ids of those that are still held by their leases."""
+    """Lock the rows of server actions, and return the ids of actions whose leases still hold."""
     leases = {act.id: act.lease for act in acts}
     return {row.id for row in connected.execute(
         sa.select(_acts.c.id, _acts.c.owner).where(
@@ -486,7 +486,7 @@ def _held(connected: sa.Connection, acts: Iterable[records.Act]) -> set[str]:
 
 
 def _next(connected: sa.Connection, server_ids: Collection[str]) -> dict[str, int]:
-    """Increment the generations of servers, and return the new ones by server id."""
+    """Increment the generations of servers, and return the new generations by server id."""
     if not server_ids:
         return {}
     chosen = _servers.c.id.in_(server_ids)

@@ -1,1 +1,1 @@
-"""Schema revisions of the compute database, applied by `blockattach.compute.store.models`."""
+"""Schema revisions of the compute database (`blockattach.compute.store.models.MIGRATIONS`)."""

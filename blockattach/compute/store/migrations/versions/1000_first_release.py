@@ -1,4 +1,4 @@
-"""Tables of the first release."""
+"""Schema revision that creates the compute tables of the first release."""
 from typing import Any
 
 import sqlalchemy as sa
@@ -96,7 +96,7 @@ INDEXES: dict[str, tuple[str, ...]] = {
 
 
 def upgrade() -> None:
-    """Create the tables and indexes."""
+    """Create the tables and indexes of the compute service."""
     for name, items in TABLES.items():
         op.create_table(name, *items, **OPTIONS)
     for name, (table, *columns) in INDEXES.items():

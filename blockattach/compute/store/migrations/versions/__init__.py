@@ -1,1 +1,1 @@
-"""Revisions in the order of their numbers. A released revision is never edited."""
+"""Schema revisions, applied in the order of their numbers. A released revision is never edited."""
