@@ -1,1 +1,1 @@
-"""Builders of the object graphs of processes. They contain no decisions of the service."""
+"""Builders of the objects of each process. Rules of the services are in other packages."""

@@ -1,7 +1,7 @@
 """All services in a single process, with SQLite, an in-process bus and a single backend.
 
-The code path is that of separate processes: every message is serialized and sent over the bus.
-Only the URLs and the backend differ.
+As in separate processes, every message between services is serialized and sent over the bus. Only
+the URLs and the backend differ.
 """
 import contextlib
 import functools
@@ -36,7 +36,7 @@ class AllInOne(processes.ServiceProcess):
 
     def __init__(self, conf: cfg.ConfigOpts, say: Callable[[str], None]) -> None:
         """
-        :param say: prints a line when the process has started and when it stops
+        :param say: function that prints a line, when the process has started and when it stops
         """
         super().__init__(NAME, conf, functools.partial(
             dependencies.build_dependencies, upgrade=True), self._services)
@@ -45,7 +45,7 @@ class AllInOne(processes.ServiceProcess):
         self._announced = False
 
     def announce(self) -> None:
-        """Report that the process has started, and print the URL of the API."""
+        """Start the health monitor, log that the process has started, and print the API's URL."""
         super().announce()
         assert self._server is not None
         state_path = core_conf.settings(self._conf).state_path
@@ -93,7 +93,7 @@ class AllInOne(processes.ServiceProcess):
         starting.callback(lock.release)
 
     def _first_start(self, base: dependencies.Dependencies) -> None:
-        """Create a volume type for multiattach volumes, unless this was done before."""
+        """Create a volume type for multiattach volumes, unless an earlier start has created it."""
         mark = os.path.join(base.core.state_path, 'first-start-done')
         # At the first start only, because an operator may delete the type.
         if os.path.exists(mark):

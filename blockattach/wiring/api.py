@@ -52,13 +52,13 @@ Wsgi = Callable[..., Any]
 
 
 def load() -> None:
-    """Compile the schemas of requests. Forked processes share the compiled schemas."""
+    """Compile the JSON schemas of all requests, which processes that are forked later share."""
     for row in routes.operations():
         _ = row.checkers
 
 
 def build_serving(base: dependencies.Dependencies) -> Wsgi:
-    """Build the API with its policy, which SIGHUP reloads, and with the health checks.
+    """Build the WSGI application of the API with health checks. SIGHUP reloads its policy.
 
     :raises ConfigurationError: the policy files, [healthcheck] or authentication cannot be used
     """
@@ -75,9 +75,9 @@ def build_serving(base: dependencies.Dependencies) -> Wsgi:
 
 
 def _backends(base: dependencies.Dependencies) -> str | None:
-    """Return the failure if no enabled backend sends heartbeats, or None.
+    """Return the reason why the health check of backends fails, or None if it succeeds.
 
-    The check passes if there is no enabled backend.
+    The check fails if there are enabled backends, and none of them sends heartbeats.
     """
     used = [service for service in db_services.list_all(
         base.database, base.service.service_down_time, binary=binaries.VOLUME)
@@ -88,7 +88,7 @@ def _backends(base: dependencies.Dependencies) -> str | None:
 
 
 def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsgi:
-    """Build the API on open dependencies.
+    """Build the WSGI application of the API without health checks.
 
     :raises ConfigurationError: authentication cannot be used
     """
@@ -97,7 +97,7 @@ def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsg
 
 def build_handling(base: dependencies.Dependencies,
                    policy: enforcer.Enforcer) -> api_services.ApiServices:
-    """Build the services that handlers use."""
+    """Build the dependencies of the request handlers."""
     settings = api_conf.settings(base.conf)
     volume_services = volume_rpc.VolumeClients(base.bus)
     named = control.build_repeats(base)
@@ -137,9 +137,10 @@ def build_handling(base: dependencies.Dependencies,
 
 def build_application(base: dependencies.Dependencies, services: api_services.ApiServices,
                       check: dispatch.Check | None = None) -> Wsgi:
-    """Build the application with all layers, and with the attachment map if it is enabled.
+    """Build the WSGI application with all middleware, and with the attachment map if enabled.
 
-    :param check: check of each response, for tests
+    :param services: dependencies of the request handlers
+    :param check: function that checks each response in tests, or None
     :raises ConfigurationError: authentication cannot be used
     """
     settings = services.settings
@@ -156,7 +157,7 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
 
 
 def _call_seconds(base: dependencies.Dependencies) -> float:
-    """Return the timeout of RPC calls of a request, in seconds from its arrival."""
+    """Return the time in seconds, from the arrival of a request, until its RPC calls time out."""
     # A request that was in the queue for the maximum time has at least the same time for its call.
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)
@@ -168,7 +169,7 @@ def _build_image_control(base: dependencies.Dependencies,
 
 
 def _user_images(base: dependencies.Dependencies) -> 'client.UserImages | None':
-    """Return a client of Glance with the token of the caller, or None without Glance."""
+    """Return a Glance client that uses the tokens of callers, or None without Glance."""
     settings = glance_conf.settings(base.conf)
     if not settings.configured:
         return None

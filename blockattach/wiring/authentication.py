@@ -1,7 +1,7 @@
-"""Builders of the authentication of the API, and restrictions of its clients.
+"""Builders of the API's authentication, outer middleware and TLS certificate.
 
-Only the configured strategy is imported, because keystonemiddleware alone is a tenth of the code
-of the API.
+Only the module of the configured authentication strategy is imported, because keystonemiddleware
+alone is a tenth of the code of the API.
 """
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ Strategy = api_conf.AuthStrategy
 
 
 def register_keystone(conf: cfg.ConfigOpts) -> None:
-    """Register the options for Keystone, including the roles of valid service tokens.
+    """Register the options of keystonemiddleware, which include the roles of service tokens.
 
     :raises ConfigurationError: the value of an option is invalid
     """
@@ -40,9 +40,10 @@ def register_keystone(conf: cfg.ConfigOpts) -> None:
 def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
                          watch: Callable[[Callable[[], str | None]], None] = lambda wrong: None,
                          ) -> auth.Authentication:
-    """Build the configured authentication.
+    """Build the authentication of API requests by the configured strategy.
 
-    :param watch: registers a function that returns why a changed file cannot be read, or None
+    :param watch: function that registers a check of a file. The check returns the reason why the
+        changed file cannot be read, or None
     :raises ConfigurationError: a file or an option of the strategy cannot be used
     """
     if settings.auth_strategy is Strategy.KEYSTONE:
@@ -58,9 +59,9 @@ def build_authentication(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings,
 def build_project_check(
         conf: cfg.ConfigOpts,
         settings: api_conf.ApiSettings) -> Callable[[context.RequestContext, str], None]:
-    """Build the check for the existence of a project.
+    """Build the function that checks whether a project exists.
 
-    Without Keystone the check accepts every project.
+    Without Keystone, the function accepts every project.
 
     :raises ConfigurationError: an option for Keystone cannot be used
     """
@@ -90,7 +91,9 @@ def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,
 
 def build_outer_middleware(conf: cfg.ConfigOpts,
                            settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
-    """Build the outermost layers: those of oslo.middleware, and the restriction to loopback.
+    """Build the outermost middleware, which is that of oslo.middleware.
+
+    With the strategy ``noauth``, another middleware rejects clients on other machines.
 
     :raises ConfigurationError: the value of an option is invalid
     """
@@ -106,9 +109,8 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
 
 def build_certificate(conf: cfg.ConfigOpts,
                       settings: api_conf.ApiSettings) -> tls.Certificate | None:
-    """Build the certificate of the built-in server.
+    """Load the TLS certificate of the built-in server, or return None if the server uses HTTP.
 
-    :returns: None if the server uses HTTP
     :raises ConfigurationError: the files of the certificate cannot be used
     """
     with locations.named(conf, api_conf.GROUP, 'tls_cert_file'):
@@ -116,9 +118,9 @@ def build_certificate(conf: cfg.ConfigOpts,
 
 
 def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
-    """Check that the built-in server may listen on its address.
+    """Check that the built-in server may listen on the configured address.
 
-    :raises ConfigurationError: other machines could reach an API without authentication
+    :raises ConfigurationError: other machines could reach the API without authentication
     """
     if loopback.stands_for_loopback(settings.host):
         return

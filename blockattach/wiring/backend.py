@@ -1,4 +1,4 @@
-"""Builder of the objects that manage a backend: its store, its target and its work."""
+"""Builder of the objects that manage the store, the target and the work of a backend."""
 from concurrent import futures
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ _REPAIR_THREADS = 8
 
 def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
                  service: service_conf.ServiceSettings, name: str) -> loading.Backend:
-    """Load the store and the target of a backend from its option group.
+    """Load the drivers of a backend's store and target, as its option group configures them.
 
     :raises ConfigurationError: an option of the backend is invalid
     """
@@ -72,8 +72,8 @@ def _check_expression(expression: str | None) -> None:
 class Workers(NamedTuple):
     """Threads for background work of a backend.
 
-    :ivar usual: threads for work that messages request; None if no messages are received
-    :ivar slow: threads for long-running work; None to do that work in the thread that started it
+    :ivar usual: threads for work that RPC messages request; None if no messages are received
+    :ivar slow: threads for long-running work; None to execute it in the thread that starts it
     """
 
     usual: futures.Executor | None = None
@@ -81,7 +81,7 @@ class Workers(NamedTuple):
 
 
 class Backend(NamedTuple):
-    """Objects that manage a backend."""
+    """Objects that manage a backend, as `build_backend` returns them."""
 
     manager: managers.VolumeManager
     recovery: recover.Recovery
@@ -94,12 +94,12 @@ class Backend(NamedTuple):
 def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host: str, owner: str,
                   shared: bool, repairer: recover.Repairer | None = None,
                   workers: Workers | None = None) -> Backend:
-    """Build the objects that manage a backend, for its service or one-shot reconciliation.
+    """Build the objects that manage a backend, for its volume service or for one-shot reconcile.
 
     :param host: ``host@backend`` or ``cluster@backend``
-    :param owner: name of this process instance
+    :param owner: name of this process instance, as the owner of leases and work
     :param shared: True if other processes may manage the backend at the same time
-    :param repairer: None to create one
+    :param repairer: threads for repairs, or None to create them
     :param workers: threads for background work; None for a command that receives no messages
     """
     repairer, workers = repairer or build_repairer(base), workers or Workers()
@@ -133,7 +133,7 @@ def build_backend(base: dependencies.Dependencies, loaded: loading.Backend, host
 
 
 def build_repairer(base: dependencies.Dependencies) -> recover.Repairer:
-    """Build the repairer of a backend, with its threads."""
+    """Create the threads for repairs of a backend, with separate threads for slow repairs."""
     return recover.Repairer(
         base.threads.executor('repairer', _REPAIR_THREADS), base.telemetry, base.clock,
         base.threads.executor('volume-repairer', _REPAIR_THREADS))

@@ -23,7 +23,7 @@ from blockattach.wiring import processes
 
 
 class Agent(NamedTuple):
-    """Agent of a host: its RPC server and its reporter."""
+    """RPC server and reporter of the agent of a host."""
 
     server: serving.Server
     reporter: agent.Reporter
@@ -33,8 +33,9 @@ def build_agent(conf: cfg.ConfigOpts, bus: transport.Bus, host: hosts.Host, name
                 executor: futures.Executor) -> Agent:
     """Build the agent of a host.
 
+    :param host: host driver
     :param name: name of the host
-    :param executor: threads for concurrent operations
+    :param executor: threads in which several servers are created in parallel
     """
     settings = compute_conf.settings(conf)
     # Servers of the fake driver end with the agent, so no lease must survive its restart.
@@ -62,7 +63,7 @@ def build_services(base: outside.Outside) -> list[processes.Service]:
 
 
 def build_host(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> hosts.Host:
-    """Build the driver that runs servers on this host, of the configured kind.
+    """Build the configured host driver, which runs servers on this host.
 
     :raises ConfigurationError: the options of the driver cannot be used
     """

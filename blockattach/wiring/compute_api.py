@@ -1,4 +1,4 @@
-"""Builder of the compute API, a consumer that uses only the bus and the Block Storage API."""
+"""Builder of the compute API, which attaches volumes over the bus or the Block Storage API."""
 import dataclasses
 import re
 import socket
@@ -52,7 +52,7 @@ _PARTS_OF_A_LEASE = 3
 
 
 class Api(NamedTuple):
-    """Compute API: its application, conductor, RPC server and store."""
+    """Application, conductor, RPC server and database of a compute API process."""
 
     application: middleware.Wsgi
     conductor: conductor.Conductor
@@ -63,7 +63,7 @@ class Api(NamedTuple):
 def flavors(settings: compute_conf.ComputeSettings) -> dict[str, records.Flavor]:
     """Return the configured flavors by id.
 
-    The id of a flavor without an id is its number in the list, starting at 1.
+    A flavor without a configured id gets its position in the list as id, starting at 1.
 
     :raises ConfigurationError: a flavor is malformed, or has the id or name of another flavor
     """
@@ -89,13 +89,14 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
               telemetry: acts.Telemetry, name: str, owner: str,
               notifier: notifications.Notifications,
               outgoing: requests.Session | None = None) -> Api:
-    """Build a compute API.
+    """Build the application, the conductor and the RPC server of a compute API process.
 
-    :param executor: threads for operations on servers
-    :param name: name of the host of the RPC server
-    :param owner: name of this process instance
-    :param notifier: sends the notifications about operations
-    :param outgoing: session for requests to block storage; None to create sessions
+    :param opened: database of the compute service
+    :param executor: threads that execute server actions
+    :param name: host name under which the RPC server is registered
+    :param owner: name of this process instance, as the owner of server actions
+    :param notifier: sender of the notifications about server actions
+    :param outgoing: HTTP session for requests to block storage, or None to create sessions
     :raises ConfigurationError: an option is invalid
     """
     settings, storage_settings = compute_conf.settings(conf), compute_conf.storage_settings(conf)
@@ -120,7 +121,7 @@ def build_api(conf: cfg.ConfigOpts, bus: transport.Bus, opened: store.Store,
 
 
 class Closing:
-    """Service that only releases a resource when it stops."""
+    """Service that calls a function when it is stopped, to release a resource."""
 
     def __init__(self, end: Callable[[], object]) -> None:
         self._end = end
@@ -179,7 +180,7 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
 
 
 def _listen(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> server.Server:
-    """Listen on the address of the API before its application is built.
+    """Return a server that listens on the address of the compute API, without its application.
 
     :raises ConfigurationError: the address is in use, does not belong to this host, or must not
         be served without authentication

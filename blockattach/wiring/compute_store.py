@@ -1,4 +1,4 @@
-"""Database of the compute API, which is separate from that of block storage."""
+"""Opening of the compute API's database, which is separate from the block storage database."""
 import contextlib
 from collections.abc import Iterator
 
@@ -18,11 +18,12 @@ from blockattach.wiring import databases
 
 @contextlib.contextmanager
 def opened(conf: cfg.ConfigOpts) -> Iterator[sa.Engine]:
-    """Open the database without checking its tables. The default is a file in the state folder.
+    """Open the database of the compute API, by default a file in the state folder.
 
-    Errors of the database within the context are reported with the place of its option as well.
+    The tables are not checked. Database errors in the block are translated to ConfigurationError.
 
-    :raises ConfigurationError: the database cannot be reached or used
+    :raises ConfigurationError: the database cannot be reached or used. The error names the option
+        of its URL
     """
     core, group = core_conf.settings(conf), compute_conf.GROUP
     with locations.named(conf, 'DEFAULT', 'state_path'):
@@ -33,7 +34,9 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[sa.Engine]:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Check that the database has the tables of this release, if one is configured.
+    """Check that the configured database of the compute API has the tables of this release.
+
+    If no database is configured, nothing is checked.
 
     :raises ConfigurationError: the database cannot be used, or has tables of another release
     """
@@ -43,9 +46,9 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
-    """Open the database, which must have the tables of this release.
+    """Open the database of the compute API, and check that its tables are those of this release.
 
-    A new file in the state folder gets its tables here.
+    If no database is configured, the tables are created in a new file in the state folder.
 
     :raises ConfigurationError: the database cannot be used, or has tables of another release
     """

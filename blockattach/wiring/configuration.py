@@ -25,14 +25,14 @@ LOG = oslo_log.getLogger(__name__)
 
 
 Wrong = Callable[[], str | None]
-"""Returns the reason why the last reading of a file failed, or None."""
+"""Function that returns the reason why a file could not be read the last time, or None."""
 
 
 class Reloads:
-    """Reloadable state of a process: mutable options, objects built from them, and watched files.
+    """Reload of a process: mutable options, objects that depend on them, and watched files.
 
-    If a file cannot be read, its former content stays in effect, and `wrong` reports the reason
-    until the file is valid.
+    If a file cannot be read, its former content stays in effect. `wrong` reports the reason until
+    the file is valid.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -43,23 +43,25 @@ class Reloads:
         self._failed: dict[Callable[[], object], str] = {}
 
     def add(self, act: Callable[[], None], wrong: Wrong | None = None) -> None:
-        """Call ``act`` at each reload, after the new values are set.
+        """Register a function that is called at each reload, after the new values are set.
 
-        :param wrong: returns the reason why its last attempt failed, or None
+        :param wrong: function that returns the reason why the last call of ``act`` had no effect,
+            or None
         """
         self._acts.append(act)
         if wrong is not None:
             self.watch(wrong)
 
     def watch(self, wrong: Wrong) -> None:
-        """Add an object that detects changes of its files itself to the report of `wrong`."""
+        """Register a function whose result `wrong` reports, for files that are watched elsewhere.
+        """
         self._watched.append(wrong)
 
     def wrong(self) -> str | None:
         """Return the reasons why files cannot be reloaded, or None.
 
-        Files are checked again: a repaired file is no longer reported, although the configuration
-        takes effect with the next SIGHUP only.
+        Files that were invalid are checked again. A repaired file is no longer reported, although
+        its content only takes effect with the next SIGHUP.
         """
         if self._is_behind:
             self._is_behind = self._find_fault() is not None
@@ -68,9 +70,9 @@ class Reloads:
         return '; '.join(filter(None, found)) or None
 
     def __call__(self) -> bool:
-        """Reload the files.
+        """Reload the configuration files, and call the registered functions.
 
-        :returns: False if a file or a value is invalid; then nothing has changed
+        :returns: False if a file or a value is invalid, in which case nothing has changed
         """
         self._failed = {}
         reason = self._find_fault()
@@ -92,7 +94,7 @@ class Reloads:
         return True
 
     def _find_fault(self) -> str | None:
-        """Return the reason why the files cannot be reloaded, or None, without changing anything.
+        """Return the reason why the configuration files cannot be reloaded, or None.
         """
         # oslo.config applies new values before it validates them, and exits if a file cannot be
         # parsed. The files are therefore read into a copy first.
@@ -112,7 +114,7 @@ class Reloads:
         return None
 
     def _take_over(self) -> str | None:
-        """Apply the new values, and return the reason if that fails."""
+        """Apply the new values of the files. Return the reason of a failure, or None."""
         # Hooks of libraries run here. The hook of oslo.log raises an error if log_config_append
         # cannot be used, and has by then removed all handlers of the loggers.
         former, logs = self._conf._mutable_ns, log.keep()
@@ -131,10 +133,10 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
               text: str | None = None, serves: bool = True, log_unknown: bool = True) -> None:
     """Read the command line and the configuration files, and start logging.
 
-    :param command: name of the process; None for the name of its program
-    :param text: description of the process for its help
+    :param command: name of the process, or None for the name of its program
+    :param text: description of the process in the output of ``--help``
     :param serves: True if the process serves requests. Such a process must not start if its files
-        set security-related options of Cinder that are not read here
+        set security-related options of Cinder that this service does not support
     :param log_unknown: True to log each unknown or unneeded option
     :raises ConfigurationError: a value is invalid, the log cannot be written, or an option of
         Cinder prevents the start

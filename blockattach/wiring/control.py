@@ -1,4 +1,4 @@
-"""Builders of the operations on attachments, and of the RPC server for consumers."""
+"""Builders of the attachment operations, and of the RPC server by which consumers call them."""
 import functools
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ def build_services(base: dependencies.Dependencies) -> list[serving.Server]:
 
 
 def build_control(base: dependencies.Dependencies) -> serving.Server:
-    """Build the RPC server for consumers.
+    """Build the RPC server of the attachment methods for consumers, such as Nova.
 
     :raises ConfigurationError: [nova] cannot be used, or the policy cannot be read
     """
@@ -67,11 +67,12 @@ def build_attachments(base: dependencies.Dependencies, volume_services: volume_r
 
 
 def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:
-    """Build the rule that makes users detach volumes of servers through Nova.
+    """Build the rule that users must detach volumes of servers by Nova, as in Cinder.
 
     A warning is logged if the configuration disables or limits the rule.
 
-    :raises ConfigurationError: [keystone_authtoken], which names the roles of services, is invalid
+    :raises ConfigurationError: [keystone_authtoken] is invalid, whose ``service_token_roles`` the
+        rule uses
     """
     settings = nova_conf.settings(base.conf)
     keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
@@ -100,7 +101,7 @@ def _nova(conf: cfg.ConfigOpts,
 
 
 def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:
-    """Return the roles of service tokens that keystonemiddleware accepts."""
+    """Return the roles of which a service token must have one."""
     if not keystone:
         return context.SERVICE_ROLES
     from blockattach.wiring import authentication

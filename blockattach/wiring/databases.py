@@ -1,4 +1,4 @@
-"""Opening of databases, with errors that name the option of the database."""
+"""Opening of databases. Errors name the option with the URL of the database."""
 import contextlib
 from collections.abc import Iterator
 
@@ -16,12 +16,12 @@ _DRIVERS = {
     'pymysql': ': install blockattach[mysql]',
     'psycopg': ': start the URL with postgresql+psycopg2://',
     'psycopg2': ': install blockattach[postgresql]'}
-"""Advice for a missing driver, by the module of the driver."""
+"""Advice to append to the error about a missing database driver, by module of the driver."""
 
 
 def open_engine(conf: cfg.ConfigOpts, group: str,
                 settings: database_conf.DatabaseSettings) -> sa.Engine:
-    """Create the engine of a database.
+    """Create the SQLAlchemy engine of a database.
 
     :param group: option group with the ``connection`` of the database
     :raises ConfigurationError: the driver of the database cannot be loaded
@@ -36,9 +36,9 @@ def open_engine(conf: cfg.ConfigOpts, group: str,
 
 @contextlib.contextmanager
 def usable(conf: cfg.ConfigOpts, group: str = database_conf.GROUP) -> Iterator[None]:
-    """Translate errors of the database into an error with the place of its option.
+    """Translate database errors in the block to an error that names the database's option.
 
-    The text has a single line, without statements and URLs.
+    The error text has a single line, and contains no statement or URL.
 
     :param group: option group with the ``connection`` of the database
     :raises ConfigurationError: the database cannot be reached or used

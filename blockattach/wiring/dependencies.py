@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Dependencies that all services of a process share."""
+    """Dependencies that all services of a block storage process share."""
 
     conf: cfg.ConfigOpts
     core: core_conf.CoreSettings
@@ -71,16 +71,17 @@ class Dependencies:
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
     backends: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Backends that this process serves, by ``host@backend``. Volumes are migrated between them.
+    """Backends that this process serves, by ``host@backend``.
 
-    The values are instances of `blockattach.storage.volume.backends.KeptBackend`.
+    The values are instances of `blockattach.storage.volume.backends.KeptBackend`. Volumes can be
+    migrated between these backends.
     """
     outgoing: 'requests.Session | None' = None
-    """Session for requests to Glance; None to create sessions."""
+    """HTTP session for requests to Glance, or None to create sessions."""
     site: rpc_site.OpenSite | None = None
-    """Site for RPC over HTTP; None if no messages are sent over HTTP."""
+    """Addresses and keys for RPC over HTTP, or None if no messages are sent over HTTP."""
     abandoned: list[Callable[[], None]] = dataclasses.field(default_factory=list)
-    """Functions to call right before the process is aborted, so that others resume its work."""
+    """Functions to call before the process is aborted, so that other processes resume its work."""
 
     @property
     def telemetry(self) -> acts.Telemetry:
@@ -88,7 +89,7 @@ class Dependencies:
 
     @property
     def settle_seconds(self) -> float:
-        """Seconds in which callers send calls again that were lost with an earlier process."""
+        """Time in seconds after the start in which callers resend calls to an earlier process."""
         return (2 * rpc_conf.settings(self.conf).repeat_interval
                 if self.probe.needed or self.site is not None else 0)
 
@@ -102,7 +103,7 @@ class Dependencies:
 
 
 def load(arguments: list[str]) -> None:
-    """Import the driver of the configured database without opening anything.
+    """Import the driver of the configured database. No connection is opened.
 
     :raises ConfigurationError: the value of an option is invalid
     :raises oslo_config.cfg.Error: a file cannot be read
@@ -131,13 +132,13 @@ def _settings(conf: cfg.ConfigOpts) -> database_conf.DatabaseSettings:
 def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade: bool = False,
                   telemetry: acts.Telemetry | None = None,
                   check_sealed: bool = True) -> storage_db.Database:
-    """Open the database, after creating the state folder.
+    """Create the state folder, and open the block storage database.
 
-    :param time: None to create a clock
+    :param time: clock of the database object, or None to create a clock
     :param upgrade: True to upgrade the schema first; requires that no other process is running
-    :param telemetry: counts and times transactions; None to create one
+    :param telemetry: telemetry that records transactions, or None to create one
     :param check_sealed: True to check that all sealed credentials can be decrypted; False if the
-        caller handles those that cannot
+        caller handles credentials that cannot be decrypted
     :raises ConfigurationError: the database cannot be reached or used, has tables of another
         release, or contains credentials that cannot be decrypted
     """
@@ -164,10 +165,10 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
 
 def open_sealer(conf: cfg.ConfigOpts, core: core_conf.CoreSettings, database: sa.Engine,
                 needed: bool = True) -> secrets.Sealer:
-    """Open the sealer, with the keys of the key manager if their ids are configured.
+    """Open the sealer, which encrypts credentials for the database.
 
-    Otherwise the sealer uses the key file. A missing key file is created if the database contains
-    no sealed credentials.
+    The sealer uses the keys of the key manager if their ids are configured, and the key file
+    otherwise. A missing key file is created if the database contains no sealed credentials.
 
     :param needed: False to return a sealer without keys if the key file is lost
     :raises ConfigurationError: the keys are missing, or Castellan is not installed
@@ -205,7 +206,7 @@ def _check_sealed(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
 
 
 def make_key(core: core_conf.CoreSettings) -> None:
-    """Create the key file if it is missing. Keys in a key manager are not created.
+    """Create the key file of the sealer if it is missing. Keys in a key manager are not created.
 
     :raises ConfigurationError: the file cannot be created
     """
@@ -218,17 +219,16 @@ def _key_option(core: core_conf.CoreSettings) -> str:
 
 
 def contract_hindrances(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
-    """Return the reasons why the schema cannot be contracted now, a sentence each."""
+    """Return the reasons why the schema cannot be contracted now, each as a sentence."""
     return online_migrations.hindrances(database, *older(conf))
 
 
 def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[str]:
-    """Run the online data migrations and contract the schema, after an expansion.
+    """Run the online data migrations and contract the schema, after the schema was expanded.
 
-    These steps are run separately if processes of an older release are still running.
+    If services of an older release are running, neither step is executed.
 
-    :returns: reasons why a step cannot be done, a sentence each; that step and later steps were
-        not done
+    :returns: reasons why a step was not executed, each as a sentence; empty on success
     """
     # A running service of an older release would write rows in the old format again.
     behind = online_migrations.behind(database, *older(conf))
@@ -242,9 +242,9 @@ def finish_upgrade(conf: cfg.ConfigOpts, database: storage_db.Database) -> list[
 
 
 def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
-    """Return the down time of services in seconds, and the names of all older releases.
+    """Return ``service_down_time`` in seconds, and the names of all older releases.
 
-    A service without a heartbeat for the down time counts as down.
+    A service without a heartbeat for this time counts as down.
     """
     return (service_conf.settings(conf).service_down_time,
             [release.name for release in history.RELEASES[:-1]])
@@ -252,11 +252,11 @@ def older(conf: cfg.ConfigOpts) -> tuple[float, list[str]]:
 
 def build_dependencies(conf: cfg.ConfigOpts, process: str = 'blockattach', *,
                        upgrade: bool = False, need_broker: bool = True) -> Dependencies:
-    """Open the configured database and bus.
+    """Open the configured database and bus, and build the dependencies of a process.
 
     :param process: name of the process
-    :param upgrade: True to upgrade the schema first
-    :param need_broker: True to fail if the message broker is down
+    :param upgrade: True to upgrade the schema of the database first
+    :param need_broker: True to raise an error if the message broker is down
     :raises ConfigurationError: an option is invalid, or a dependency is not available
     """
     time = clock.Clock()
@@ -294,11 +294,14 @@ def assemble(conf: cfg.ConfigOpts, process: str, database: storage_db.Database, 
              notifier: notifications.Notifications | None = None,
              outgoing: 'requests.Session | None' = None,
              site: rpc_site.OpenSite | None = None) -> Dependencies:
-    """Build the dependencies from open parts, which tests can replace.
+    """Build the dependencies of a process from an open database and bus.
 
-    :param threads: factory of threads and locks; None for the standard library
-    :param service: None for the configured settings
-    :param notifier: None for the configured notifications
+    Tests call this function with their own parts.
+
+    :param broker: health check of the message broker
+    :param threads: factory of threads and locks, or None for threads of the standard library
+    :param service: settings of the service, or None for the configured settings
+    :param notifier: sender of notifications, or None for the configured notifier
     :param outgoing: see `Dependencies`
     """
     service = service or service_conf.settings(conf)

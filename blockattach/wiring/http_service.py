@@ -26,7 +26,10 @@ def build_services(base: dependencies.Dependencies) -> list[server.Server]:
 
 
 def build_http(base: dependencies.Dependencies, listening: server.Server) -> server.Server:
-    """Build the API on a server that already listens. Connections wait until it is started."""
+    """Build the API, and let a listening server run it.
+
+    Connections wait until the server is started.
+    """
     if listening.secured is not None:
         base.reloads.add(listening.secured.reload, listening.secured.wrong)
     base.telemetry.readings.add_threads('http', listening.use)
@@ -39,7 +42,7 @@ def build_http(base: dependencies.Dependencies, listening: server.Server) -> ser
 
 
 def listen(conf: cfg.ConfigOpts) -> server.Server:
-    """Listen on the address of the API before its application is built.
+    """Return a server that listens on the address of the API, without its application.
 
     :raises ConfigurationError: the address is in use, does not belong to this host, or must not
         be served without authentication

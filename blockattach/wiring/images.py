@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def build_mover(base: dependencies.Dependencies, owner: str) -> 'moving.ImageMover | None':
     """Build the object that downloads images to volumes and uploads volumes as images.
 
-    :param owner: owner of leases (`leases.owner_of`). The part before the first slash, the name of
-        this process at its backend, is also the name of the temporary folder
+    :param owner: name of this process instance (`leases.owner_of`). The part before the first
+        slash is also the name of the folder for temporary files
     :returns: None if Glance is not configured
     """
     glance = glance_conf.settings(base.conf)
@@ -67,9 +67,9 @@ def cache_settings(base: dependencies.Dependencies,
 
 
 def sweep(base: dependencies.Dependencies, name: str) -> None:
-    """Delete the temporary image files of an earlier process.
+    """Delete the temporary image files of an earlier process of a backend.
 
-    :param name: name of this process at its backend
+    :param name: ``host@backend`` with the host name of this process
     """
     if glance_conf.settings(base.conf).configured:
         shutil.rmtree(_folder(images_conf.settings(base.conf), name), ignore_errors=True)
@@ -80,9 +80,10 @@ def _folder(settings: images_conf.ImageSettings, name: str) -> str:
 
 
 def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
-    """Build a function that notifies Nova that a volume was reimaged.
+    """Build the function that notifies Nova about the end of a reimage of a volume.
 
-    The function does nothing if Nova is not configured.
+    The function takes the volume id, and True if the reimage was successful. It does nothing if
+    Nova is not configured.
     """
     settings = nova_conf.settings(base.conf)
     if not settings.knows_hosts:

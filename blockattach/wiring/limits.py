@@ -1,4 +1,4 @@
-"""Source of the quota limits of projects, if they are not in the database."""
+"""Source of the quota limits of projects in Keystone (unified limits)."""
 from collections.abc import Callable
 from collections.abc import Mapping
 
@@ -10,16 +10,16 @@ from blockattach.platform.conf import locations
 from blockattach.storage.conf import quota as quota_conf
 
 GROUP = 'oslo_limit'
-"""Option group of oslo.limit, which has the same name in every service."""
+"""Option group of the library oslo.limit."""
 _SECONDS = 15
 
 Source = Callable[[str], Mapping[str, int]]
 
 
 def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
-    """Return a function that reads the limits of a project by name.
+    """Return a function that takes a project id, and returns the project's limits by name.
 
-    :returns: None if the limits are in the database
+    :returns: None if the configuration selects limits in the database instead of Keystone
     :raises ConfigurationError: [oslo_limit] lacks options for Keystone, or oslo.limit is not
         installed
     """
@@ -39,7 +39,7 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
 
 
 def _configure(conf: cfg.ConfigOpts) -> None:
-    """Read [oslo_limit], and copy its options to the global configuration.
+    """Read [oslo_limit], and copy its options to the global configuration object.
 
     :raises ConfigurationError: a required option is missing
     """

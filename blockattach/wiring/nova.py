@@ -1,4 +1,4 @@
-"""Builders of notifications to Nova, and of the expiry of abandoned attachments."""
+"""Builders of the objects that notify Nova, and of the expiry of abandoned attachments."""
 from typing import TYPE_CHECKING
 
 from oslo_log import log as oslo_log
@@ -28,7 +28,10 @@ _State = attachment_lifecycle.State
 
 def build_expiry(base: dependencies.Dependencies,
                  manager: managers.VolumeManager) -> list[periodic.Periodic]:
-    """Build the task that expires attachments. It is left out if no limits are configured."""
+    """Build the periodic task that expires abandoned attachments of a backend.
+
+    :returns: list with the task, empty if no timeout of attachments is configured
+    """
     settings = attachments_conf.settings(base.conf)
     limits = {state: float(seconds) for state, seconds in (
         (_State.RESERVED, settings.reserve_timeout),
@@ -50,11 +53,12 @@ def build_expiry(base: dependencies.Dependencies,
 
 
 def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None:
-    """Build the function that notifies servers of extended volumes.
+    """Build the function that notifies Nova about the extend of an attached volume.
 
-    If Nova is not configured, the function returns the reason for each server.
+    If Nova is not configured, the function only returns the reason, for each server.
 
-    :returns: None if the configuration says that there are no servers
+    :returns: None if Nova is not configured and ``[nova] detach_rule`` is off, which means that
+        there are no servers
     """
     if not settings.configured:
         if settings.detach_rule == 'off':
@@ -68,7 +72,7 @@ def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None
 
 
 def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
-    """Return a client for the servers in Nova, or None without an account of this service."""
+    """Return a client that queries servers in Nova, or None without an account for Nova."""
     if not settings.configured:
         return None
     if not settings.knows_hosts:

@@ -17,9 +17,9 @@ from blockattach.platform.telemetry import state_report
 
 
 class Observation:
-    """Telemetry of a process.
+    """Telemetry of a process, with metrics, traces and state reports.
 
-    :ivar endings: functions to call when the telemetry has stopped
+    :ivar endings: functions to call after the telemetry has been stopped
     """
 
     def __init__(self, process: str, conf: cfg.ConfigOpts, time: clock.Clock) -> None:
@@ -31,7 +31,7 @@ class Observation:
         self.endings: list[Callable[[], None]] = []
 
     def watch(self, broker: transport.BrokerProbe, watching: monitor.Monitor) -> None:
-        """Add the readings that every process has."""
+        """Add the metrics and the sections of state reports that every process has."""
         readings = self.telemetry.readings
         readings.add('build', lambda: {
             metrics.BUILD: {(self._process, version.version_string()): 1}})
@@ -44,10 +44,10 @@ class Observation:
             'broker': broker.broker, 'reconnects': broker.reconnects})
 
     def start(self) -> None:
-        """Start metrics and tracing as configured.
+        """Start state reports, and metrics and traces if they are configured.
 
-        :raises ConfigurationError: no port is free, an optional extra is missing, or the file
-            that requests reports does not exist
+        :raises ConfigurationError: no port is free, an optional package is missing, or the file
+            ``[oslo_reports] file_event_handler`` does not exist
         """
         with contextlib.ExitStack() as starting:
             for end in self.endings:

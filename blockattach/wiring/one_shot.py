@@ -1,4 +1,4 @@
-"""Builders for commands that run beside the services: one-shot reconciliation and the checker."""
+"""Builders of one-shot reconcilers and of the invariant checker, for commands of operators."""
 import contextlib
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -22,10 +22,11 @@ _IN_MEMORY = 'fake'
 
 
 class OneShots(NamedTuple):
-    """Reconcilers of backends for a single pass.
+    """One-shot reconcilers of backends.
 
-    :ivar unseen: backends whose targets are in the memory of their services, so that no other
-        process can read them
+    :ivar backends: reconcilers by ``host@backend``
+    :ivar unseen: ``host@backend`` of each backend whose target is in the memory of its service, so
+        that this process cannot read the target
     """
 
     backends: dict[str, repair.OneShot]
@@ -33,9 +34,9 @@ class OneShots(NamedTuple):
 
 
 class Checking(NamedTuple):
-    """Checker of the invariants.
+    """Checker of the invariants, and the backends to which it applies.
 
-    :ivar seen: backends whose targets the checker reads
+    :ivar seen: ``host@backend`` of each backend whose target the checker reads
     :ivar unseen: see `OneShots`
     """
 
@@ -49,8 +50,8 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
                    only: str | None = None) -> Iterator[OneShots]:
     """Build a one-shot reconciler for each backend that is configured on this host.
 
-    :param command: name of the command
-    :param only: name of a single backend; None for all backends
+    :param command: name of the command that runs the reconcilers
+    :param only: name of the only backend to reconcile, or None for all backends
     :raises ConfigurationError: a backend is misconfigured, or does not exist
     """
     base = dependencies.build_dependencies(conf, command, need_broker=False)
@@ -76,7 +77,7 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
 
 
 def build_checker(conf: cfg.ConfigOpts, database: storage_db.Database) -> Checking:
-    """Build the checker of the database and of the targets of the configured backends.
+    """Build the checker that compares the database and the targets of the configured backends.
 
     :raises ConfigurationError: a backend is misconfigured
     """
@@ -87,9 +88,10 @@ def build_checker(conf: cfg.ConfigOpts, database: storage_db.Database) -> Checki
 
 def _load(conf: cfg.ConfigOpts,
           names: Iterable[str]) -> tuple[dict[str, loading.Backend], list[str]]:
-    """Return the backends whose targets this process can read, and the hosts of the others.
+    """Load backends.
 
-    :returns: backends by host, and hosts
+    :returns: backends with targets that this process can read, by ``host@backend``, and the
+        ``host@backend`` of each other backend
     """
     core, service = core_conf.settings(conf), service_conf.settings(conf)
     found = {service.address(name): backend.load_backend(conf, core, service, name)

@@ -1,8 +1,8 @@
-"""All options of the service, for processes and for oslo.config's generator.
+"""List of all options of the service, for processes and for oslo-config-generator.
 
-The module also finds options that files set and no process reads, such as those that were copied
-from a cinder.conf. Libraries list their own options:
-``etc/blockattach/config-generator.conf`` names the libraries.
+The module also finds options in configuration files that no process reads, such as options copied
+from a cinder.conf. The options of libraries are not in the list. The libraries provide them to the
+generator, as listed in ``etc/blockattach/config-generator.conf``.
 """
 import difflib
 import importlib.metadata
@@ -52,19 +52,23 @@ OPTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (failpoints.GROUP, failpoints.OPTS))
 
 ACCOUNTS = (nova.GROUP, glance.GROUP, compute_conf.STORAGE_GROUP, service_user.GROUP)
-"""Groups with a Keystone account."""
+"""Option groups that configure a Keystone account of this service."""
 _DEFAULT = 'DEFAULT'
 _OF_LIBRARIES = ('oslo.log', 'oslo.messaging')
-"""Libraries whose options in [DEFAULT] have former names or are registered late."""
+"""Libraries whose options in [DEFAULT] have former names, or are not registered at the start."""
 _LIBRARY_GROUPS = (
     'barbican', 'barbican_service_user', 'cors', 'healthcheck', 'key_manager',
     'keystone_authtoken', 'os_brick', 'oslo_concurrency', 'oslo_limit', 'oslo_middleware',
     'oslo_middleware_tracing', 'oslo_policy', 'oslo_reports', 'oslo_versionedobjects', 'privsep',
     'privsep_lio', 'privsep_lvm', 'privsep_osbrick', 'vault')
-"""Groups of libraries that this process may not have registered."""
+"""Option groups of libraries that this process may not have registered."""
 _ACCOUNT = 'auth_section'
 _ALIKE, _SIMILAR = 0.8, 0.6
-"""Minimum similarity to suggest an option of any group, and of the same group."""
+"""Minimum similarity of a suggested option to the unknown name, from 0 to 1.
+
+The first value applies to options of any group. If none is similar enough, the second value
+applies to options of the same group.
+"""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -78,17 +82,20 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return the options by group. The group ``file`` is an example of the group of a backend."""
+    """Return all options by group, for oslo-config-generator.
+
+    The group ``file`` is an example of the group of a backend.
+    """
     return [(group or 'DEFAULT', list(opts))
             for group, opts in (*OPTIONS, ('file', backend.OPTS))]
 
 
 class Unknown(NamedTuple):
-    """Option or group that is set in a file and read by no process.
+    """Option or group that is set in a configuration file, but that no process reads.
 
-    ``name``: empty for a group.
-    ``nearest``: similar known option or group, with the group if it differs; empty if there is
-    none.
+    :ivar name: name of the option, or empty for a group
+    :ivar nearest: similar known option or group, or empty. The text contains the group of the
+        option if it differs
     """
 
     path: str
@@ -98,7 +105,7 @@ class Unknown(NamedTuple):
 
     @property
     def finding(self) -> str:
-        """Sentence without the path, for a list by file."""
+        """Sentence about the option or group, without the path of the file."""
         meant = f' (did you mean {self.nearest}?)' if self.nearest else ''
         if not self.name:
             return f'[{self.group}] is an unknown group{meant}'
@@ -106,9 +113,10 @@ class Unknown(NamedTuple):
 
 
 class Unsupported(NamedTuple):
-    """Security-related Cinder option in a file that is not read here.
+    """Security-related option of Cinder that is set, but not supported by this service.
 
-    ``now``: ``[group] name`` of the equivalent here; empty if there is none.
+    :ivar path: path of the file, or ``the environment``
+    :ivar now: ``[group] name`` of the equivalent option of this service, or empty
     """
 
     path: str
@@ -122,11 +130,11 @@ class Unsupported(NamedTuple):
 
 
 def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
-    """Return the options in the parsed files that no process reads.
+    """Return the options and groups in the configuration files that no process reads.
 
-    Only groups whose options are all known are checked: those of this service and of backends,
-    [DEFAULT] and [ssl]. Plugins of libraries may have further options in the groups of the
-    libraries. Unneeded Cinder options are left out; see `find_unneeded`.
+    Options are only checked in [DEFAULT], [ssl], and the groups of this service and of backends.
+    In groups of libraries, plugins may have further options. Unneeded options of Cinder are
+    omitted; see `find_unneeded`.
     """
     known = _known(conf)
     found: list[Unknown] = []
@@ -150,14 +158,15 @@ def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
 
 
 def find_unneeded(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
-    """Return path, group and name of each Cinder option that has no effect and is not needed."""
+    """Return file path, group and name of each option of Cinder that this service does not need.
+    """
     return [(path, group, name) for path in _files(conf)
             for group, values in _sections(path).items() for name in values
             if _is_unneeded(group, name)]
 
 
 def check_supported(conf: cfg.ConfigOpts) -> None:
-    """Raise if the files set security-related Cinder options that are not read here.
+    """Check that no unsupported, security-related options of Cinder are set.
 
     :raises ConfigurationError: a file or the environment sets such an option, and
         [service] accept_unsupported does not name the option
@@ -173,7 +182,7 @@ def check_supported(conf: cfg.ConfigOpts) -> None:
 
 
 def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
-    """Return the options in the files and the environment that prevent the start."""
+    """Return the options of Cinder, in files and environment, that prevent the start."""
     found = []
     for path, sections in (*((path, _sections(path)) for path in _files(conf)),
                            ('the environment', _environment())):
@@ -186,7 +195,11 @@ def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
 
 
 def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> bool:
-    """Return True if a value requests nothing, or matches the effective value here."""
+    """Return True if the value of an option of Cinder does not prevent the start.
+
+    Such a value has no effect in Cinder, or equals the value of the equivalent option of this
+    service, or an operator has set the equivalent option.
+    """
     text = text.strip().strip('"\'')
     if not text or text.lower() in stop.harmless:
         return True
@@ -219,7 +232,10 @@ def _accepted(name: str) -> tuple[str, str]:
 
 
 def _environment() -> dict[str, dict[str, list[str]]]:
-    """Return the values of the environment variables for options that prevent the start."""
+    """Return values of environment variables, for options of Cinder that prevent the start.
+
+    :returns: values by group and name of the option
+    """
     return {group: {name: [os.environ[variable]] for name in options.stops
                     if (variable := f'OS_{group}__{name}'.upper()) in os.environ}
             for group, options in cinder_options.GROUPS.items()}
@@ -251,7 +267,10 @@ def _known(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
 
 
 def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
-    """Return the groups of libraries, with the options that libraries have in [DEFAULT]."""
+    """Return the option groups of libraries, and the options of libraries in [DEFAULT].
+
+    :returns: names of options by group, empty for groups other than [DEFAULT]
+    """
     found: dict[str, set[str]] = {name: set() for name in _LIBRARY_GROUPS}
     found[_DEFAULT] = set()
     for name in map(str, conf):
@@ -272,7 +291,10 @@ def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
 
 
 def _is_backend(group: str, values: Iterable[str]) -> bool:
-    """Return True if a group looks like that of a backend which is not enabled here."""
+    """Return True if a group has options of backends, but is not a group of Cinder.
+
+    The backend may be enabled on another host that has the same file.
+    """
     # A group of Cinder that this service does not read.
     return group != 'backend_defaults' and bool(
         set(map(_plain, values)) & set(_names(backend.OPTS)))
@@ -289,7 +311,7 @@ def _is_read(unknown: Unknown, read: Mapping[str, set[str]]) -> bool:
 
 
 def _nearest(unknown: Unknown, read: Mapping[str, set[str]]) -> str:
-    """Return the most similar option or group, or an empty text.
+    """Return the known option or group that is most similar to an unknown one, or ''.
 
     :param read: names of the options that are read, by group
     """
@@ -331,7 +353,7 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _sections(path: str) -> dict[str, dict[str, list[str]]]:
-    """Return the raw values of each option in a file, by group and name."""
+    """Return the raw values of all options in a file, by group and option name."""
     sections: dict[str, dict[str, list[str]]] = {}
     # The parser of oslo.config, because that of the standard library rejects repeated options.
     cfg.ConfigParser(path, sections).parse()
@@ -342,5 +364,5 @@ def _sections(path: str) -> dict[str, dict[str, list[str]]]:
 
 
 def _group(name: str) -> str:
-    """Return the name of a group as oslo.config compares it."""
+    """Return the name of an option group in lower case, except for DEFAULT."""
     return name if name == _DEFAULT else name.lower()

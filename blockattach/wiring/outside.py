@@ -1,4 +1,4 @@
-"""Shared dependencies of processes that do not use the database of block storage."""
+"""Shared dependencies of the compute processes, which do not use the block storage database."""
 import dataclasses
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from blockattach.wiring import observation
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outside:
-    """Dependencies that all services of such a process share."""
+    """Dependencies that all services of a compute process share."""
 
     conf: cfg.ConfigOpts
     bus: transport.Bus
@@ -44,7 +44,7 @@ class Outside:
 
 
 def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
-    """Create the state folder, and open the configured bus.
+    """Create the state folder, open the bus, and build the dependencies of a compute process.
 
     :param process: name of the process
     :raises ConfigurationError: an option is invalid, or a dependency is not available
@@ -69,13 +69,14 @@ def open_outside(conf: cfg.ConfigOpts, process: str) -> Outside:
 
 def open_bus(conf: cfg.ConfigOpts, need_broker: bool, group: str, option: str,
               url: str | None = None) -> tuple[oslo_messaging.Transport, transport.BrokerProbe]:
-    """Open a transport, and return the transport with the probe of its broker.
+    """Open a transport of oslo.messaging, and return it with the health check of its broker.
 
-    :param need_broker: True to fail if the broker is down
-    :param group: group of the option
-    :param option: option with the URL, for errors
-    :param url: None for the option ``transport_url`` of oslo.messaging
-    :raises ConfigurationError: the URL is invalid, or the broker is down and needed
+    :param need_broker: True to raise an error if the broker is down
+    :param group: group of the option with the URL
+    :param option: name of the option with the URL, for error texts
+    :param url: URL of the transport, or None for the value of ``transport_url``
+    :raises ConfigurationError: the URL is invalid, or ``need_broker`` is True and the broker is
+        down
     """
     with locations.named(conf, group, option):
         opened = transport.build_transport(conf, url, option)

@@ -9,11 +9,11 @@ from blockattach.storage.db import work
 from blockattach.wiring import observation
 
 _OVERVIEW_SECONDS = 2.0
-"""Timeout of the query, after which a scrape gets only the other metrics."""
+"""Timeout of the query in seconds. After the timeout, a scrape returns only other metrics."""
 
 
 def watch(database: storage_db.Database, observed: observation.Observation) -> None:
-    """Add the readings of the database."""
+    """Add the metrics of the database to the telemetry of a process."""
     overview = _Overview(database)
     found = observed.telemetry.readings
     found.add('database', lambda: _connections(database))
@@ -22,7 +22,7 @@ def watch(database: storage_db.Database, observed: observation.Observation) -> N
 
 
 class _Overview:
-    """Reader of the overview of rows, with a timeout. At most a single query runs at a time."""
+    """Reader of metrics about rows, with a timeout. Only one query runs at a time."""
 
     def __init__(self, database: storage_db.Database) -> None:
         self._database = database
@@ -30,7 +30,7 @@ class _Overview:
         self._query: futures.Future[work.Overview] | None = None
 
     def read(self) -> dict[metrics.Metric, readings.Reading]:
-        """Return the overview as readings.
+        """Return the metrics of attachments and of work items.
 
         :raises DatabaseUnavailable: the query has not finished in time
         """
@@ -50,7 +50,7 @@ class _Overview:
                 metrics.OVERDUE: {(noun,): number for noun, number in found.overdue.items()}}
 
     def close(self) -> None:
-        """Stop the queries without waiting for a running query."""
+        """Stop the thread of the queries. A running query is not awaited."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

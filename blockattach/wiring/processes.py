@@ -1,4 +1,4 @@
-"""Life cycle of a process: services with shared dependencies and a health monitor."""
+"""Start, reload and stop of a process, which consists of services with shared dependencies."""
 import contextlib
 import gc
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from blockattach.wiring import observation
 LOG = oslo_log.getLogger(__name__)
 
 ALLOCATIONS = 25_000
-"""Threshold of the garbage collector: new objects less freed objects until a collection.
+"""Threshold of the garbage collector, for the number of objects allocated but not freed.
 
-A list of a thousand volumes has about half as many objects, which are not garbage before it is
-sent. With the default of Python, 700, the collector would run a dozen times meanwhile.
+The response with a list of a thousand volumes needs about half as many objects, which are in use
+until it is sent. With Python's default of 700, the collector would run a dozen times meanwhile.
 """
 
 
@@ -31,14 +31,14 @@ class Service(Protocol):
     """Part of a process that is started and stopped."""
 
     def start(self) -> None:
-        """Start serving."""
+        """Start to serve requests, messages or periodic tasks."""
 
     def stop(self) -> None:
-        """Stop accepting work, and finish running work."""
+        """Stop accepting work, and wait until running work is finished."""
 
 
 class Base(Protocol):
-    """Part of the dependencies that any process has, whatever its services."""
+    """Dependencies that every process has."""
 
     @property
     def monitor(self) -> monitor.Monitor:
@@ -46,7 +46,7 @@ class Base(Protocol):
 
     @property
     def reloads(self) -> configuration.Reloads:
-        """Reloadable state of the process."""
+        """Configuration files and objects of the process that SIGHUP reloads."""
 
     @property
     def observation(self) -> observation.Observation:
@@ -61,16 +61,16 @@ class Base(Protocol):
 
 
 Open = Callable[[cfg.ConfigOpts, str], Any]
-"""Callback that opens the `Base` of the process with a name."""
+"""Function that takes the configuration and the name of a process, and opens its `Base`."""
 
 Build = Callable[[Any], Iterable[Service]]
-"""Callback that builds the services on an open `Base`."""
+"""Function that takes the open `Base` of a process, and returns its services."""
 
 
 class ServiceProcess:
     """Process whose services are started in order and stopped in reverse order.
 
-    If `start` fails, nothing is left running.
+    If `start` fails, all services that it has started are stopped.
     """
 
     def __init__(self, name: str, conf: cfg.ConfigOpts, open_base: Open, build: Build) -> None:
@@ -119,13 +119,13 @@ class ServiceProcess:
             LOG.info('Process started%s', log.fields(process=self._name))
 
     def stop(self) -> None:
-        """Stop the services, and wait until running work is finished."""
+        """Stop the services in reverse order, and wait until running work is finished."""
         self._running.close()
         if self._base is not None:
             LOG.info('Process stopped%s', log.fields(process=self._name))
 
     def abandon(self) -> None:
-        """Hand running work over to other processes. The process must end right afterwards."""
+        """Release running work, so that other processes resume it. This process must then end."""
         if self._base is not None:
             for leave in self._base.abandoned:
                 leave()
@@ -135,14 +135,14 @@ class ServiceProcess:
         return self._base is not None and self._base.reloads()
 
     def report(self) -> None:
-        """Write a state report."""
+        """Write a state report of the process."""
         if self._base is not None:
             self._base.observation.report.ask()
 
     def _open(self, starting: contextlib.ExitStack) -> Any:
         """Open the dependencies of the services.
 
-        :param starting: closes the dependencies when the process stops or fails to start
+        :param starting: exit stack that is closed when the process stops or fails to start
         """
         base = self._open_base(self._conf, self._name)
         starting.callback(base.close)
@@ -152,8 +152,7 @@ class ServiceProcess:
 def settle(forked: bool = False) -> None:
     """Exclude all existing objects from garbage collection, and enable the collector.
 
-    :param forked: True if the process shares memory with other processes until the memory is
-        written to
+    :param forked: True if the process was forked, and shares unmodified memory with others
     """
     # A collection writes to each object, and would copy the shared memory.
     if not forked:

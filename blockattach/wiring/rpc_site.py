@@ -1,4 +1,5 @@
-"""Site of RPC over HTTP: addresses, the directory in the database, and keys."""
+"""Addresses, keys and endpoint directory that a process needs for RPC over HTTP, called its site.
+"""
 import os
 import threading
 import uuid
@@ -28,9 +29,9 @@ LOG = oslo_log.getLogger(__name__)
 
 
 class ServiceEndpoints:
-    """Directory of RPC endpoints in the database.
+    """Directory of the HTTP endpoints of RPC servers, in the database.
 
-    This process sends heartbeats for the endpoints that it has registered.
+    The process sends heartbeats for the endpoints that it has registered.
     """
 
     def __init__(self, database: storage_db.Database, settings: service_conf.ServiceSettings,
@@ -68,12 +69,15 @@ class ServiceEndpoints:
                         log.fields(topic=topic, host=server, reason=error))
 
     def find(self, topic: str, server: str | None = None) -> Sequence[sites.Endpoint]:
-        """Return the endpoints with heartbeats (see `sites.EndpointStore`)."""
+        """Return the endpoints with recent heartbeats (see `sites.EndpointStore`)."""
         return [sites.Endpoint(*found) for found in rpc_endpoints.find(
             self._database, topic, server, self._down_after)]
 
     def beat(self) -> None:
-        """Send the heartbeats. If rows have expired meanwhile, register all endpoints again."""
+        """Send heartbeats for the endpoints of this process.
+
+        If rows of endpoints have expired meanwhile, all endpoints are registered again.
+        """
         with self._lock:
             registered = dict(self._registered)
         if not registered or rpc_endpoints.heartbeat(
@@ -97,7 +101,7 @@ class ServiceEndpoints:
 
 
 class OpenSite:
-    """Site that is registered under a unique URL in this process until it is closed."""
+    """Site for RPC over HTTP, which this process finds by a unique URL until it is closed."""
 
     def __init__(self, conf: cfg.ConfigOpts, database: storage_db.Database,
                  clock: clocks.Clock) -> None:
@@ -116,18 +120,19 @@ class OpenSite:
                                                     advertise))
 
     def wrong(self) -> str | None:
-        """Return the reason why the keys cannot be read, or None if they can."""
+        """Return the reason why the key file cannot be read, or None."""
         return self._keys.wrong()
 
     def close(self) -> None:
-        """Remove the site. The transports with its URL must be closed before."""
+        """Stop the heartbeats, and remove the site. Transports with its URL must be closed before.
+        """
         self._endpoints.close()
         sites.REGISTRY.leave(self.url)
 
 
 def _addresses(conf: cfg.ConfigOpts, settings: rpc_conf.RpcSettings,
                ) -> tuple[tuple[str, int], tuple[str, int] | None]:
-    """Return the address to listen on, and the address to advertise or None.
+    """Return the listening address, and the address that is advertised to clients, or None.
 
     :raises ConfigurationError: an address is invalid, or cannot be advertised
     """
@@ -144,10 +149,10 @@ def _addresses(conf: cfg.ConfigOpts, settings: rpc_conf.RpcSettings,
 
 
 class Ways(NamedTuple):
-    """Messages that are sent over HTTP.
+    """Kinds of RPC messages that are sent over HTTP.
 
     :ivar calls: True if calls are sent over HTTP
-    :ivar others: True if all messages are sent over HTTP
+    :ivar others: True if the other messages are sent over HTTP too
     """
 
     calls: bool
@@ -155,7 +160,7 @@ class Ways(NamedTuple):
 
 
 def ways(conf: cfg.ConfigOpts) -> Ways:
-    """Return the messages that are sent over HTTP according to the configuration.
+    """Return the kinds of RPC messages that the configuration sends over HTTP.
 
     An invalid ``transport_url`` is reported when the transport is opened.
     """

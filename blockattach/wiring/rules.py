@@ -7,6 +7,6 @@ from blockattach.storage.policy import rules
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Return all rules, base rules first."""
+    """Return all policy rules. The base rules, to which other rules refer, come first."""
     return [*base.RULES, *(rule.default for noun in (*rules.NOUNS, compute_policy)
                            for rule in vars(noun).values() if isinstance(rule, base.Rule))]

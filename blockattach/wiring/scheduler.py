@@ -1,4 +1,4 @@
-"""Builder of the scheduler."""
+"""Builder of the scheduler, which chooses the pools of volumes."""
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -55,7 +55,11 @@ def build_scheduler(base: dependencies.Dependencies) -> service.SchedulerService
 
 
 class Placing(NamedTuple):
-    """Objects that place volumes: on request, and volumes that have waited for too long."""
+    """Objects that choose the pools of volumes.
+
+    :ivar endpoint: RPC endpoint for requests to place volumes
+    :ivar waiting: periodic search for volumes that still wait for a placement
+    """
 
     endpoint: endpoint.SchedulerEndpoint
     waiting: waiting.WaitingVolumes
@@ -63,9 +67,9 @@ class Placing(NamedTuple):
 
 def build_placing(base: dependencies.Dependencies,
                   process_instance: str | None = None) -> Placing:
-    """Build the objects that place volumes.
+    """Build the objects that choose the pools of volumes.
 
-    :param process_instance: id of the process instance; None to generate one
+    :param process_instance: id of the process instance, or None to generate an id
     :raises ConfigurationError: a filter or weigher is unknown, or lacks required options
     """
     settings = scheduler_conf.settings(base.conf)
@@ -94,7 +98,7 @@ def build_placing(base: dependencies.Dependencies,
 
 
 def _host_of(base: dependencies.Dependencies) -> Callable[[str, str], str]:
-    """Return a function that finds the host of a server, for the locality filter.
+    """Return the function by which the locality filter asks Nova for the host of a server.
 
     :raises ConfigurationError: access to Nova is not configured
     """

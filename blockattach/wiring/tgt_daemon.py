@@ -15,9 +15,9 @@ LOG = oslo_log.getLogger(__name__)
 
 
 def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
-    """Check that the backends of the tgtd under the state directory have the same portals.
+    """Check that backends that use the tgtd under the state directory have the same portals.
 
-    Each backend closes portals of tgtd that it does not have.
+    Otherwise, each backend would close the portals of the other backends.
 
     :raises ConfigurationError: the portals of two backends differ
     """
@@ -31,9 +31,9 @@ def check_portals(conf: cfg.ConfigOpts, backends: Iterable[str]) -> None:
 
 
 def warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> None:
-    """Log a warning if the tgtd under the state directory runs but no backend uses it.
+    """Log a warning if the tgtd under the state directory is running, but no backend uses it.
 
-    The exports of this tgtd remain until it is stopped, and no service revokes access to them.
+    Hosts keep access to the exports of this tgtd until it is stopped.
     """
     if _users(base.conf, backends):
         return
@@ -47,7 +47,7 @@ def stop(conf: cfg.ConfigOpts, force: bool) -> int | None:
     """Stop the tgtd under the state directory.
 
     :param force: True to stop tgtd even if hosts are logged in, or if it does not respond
-    :returns: process id of the stopped tgtd; None if it was not running
+    :returns: process id of the stopped tgtd, or None if no tgtd was running
     :raises ConfigurationError: tgtd was not stopped
     """
     with locations.named(conf, 'DEFAULT', 'state_path'):

@@ -36,7 +36,7 @@ LOG = oslo_log.getLogger(__name__)
 
 def build_services(base: dependencies.Dependencies,
                    ) -> list[service.VolumeService | serving.Server]:
-    """Build the services of a volume process, with a service for each backend.
+    """Build the services of a volume process, with a volume service for each enabled backend.
 
     :raises ConfigurationError: no backend is enabled, or the group of a backend is missing
     """
@@ -83,9 +83,9 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
                   loaded: loading.Backend | None = None, ends_target: bool = False) -> Manager:
     """Build the volume service of a backend, and the objects that manage the backend.
 
-    :param loaded: store and target of the backend; None for the configured ones
-    :param ends_target: True to stop a tgtd of the service with the service. If False, hosts keep
-        their disks while the service is stopped
+    :param loaded: drivers of the backend, or None to load the configured drivers
+    :param ends_target: True to stop the tgtd that the service has started together with the
+        service. If False, hosts keep their disks while the service is stopped
     :raises ConfigurationError: the backend is misconfigured
     """
     settings = volume_conf.settings(base.conf)
@@ -137,9 +137,10 @@ def _workers(base: dependencies.Dependencies, backend_name: str,
 
 
 def _comparing(kept: backend.Backend, reporter: stats.PoolReporter) -> Callable[[], object]:
-    """Return the function that compares the target with the database.
+    """Return the function that compares the target of a backend with the database.
 
-    The function also checks whether a target without a supervised daemon responds.
+    If the service does not supervise a daemon of the target, the function also checks whether the
+    target responds.
     """
     manager = kept.manager
     if isinstance(manager.backend.target, driver_base.Daemon):
@@ -150,7 +151,7 @@ def _comparing(kept: backend.Backend, reporter: stats.PoolReporter) -> Callable[
 
 def _show(base: dependencies.Dependencies, loaded: loading.Backend, reporter: stats.PoolReporter,
           manager: managers.VolumeManager, running: runner.Runner) -> None:
-    """Add the backend to metrics and to state reports."""
+    """Add metrics and sections of state reports about a backend."""
     base.telemetry.readings.add(f'pools {loaded.name}', reporter.sizes)
     base.observation.report.add(f'Backend {loaded.name}', lambda: {
         'host': manager.host, 'life': manager.leases.owner,
@@ -171,6 +172,6 @@ def _presence(base: dependencies.Dependencies, name: str, host: str,
 
 
 def _others_live(base: dependencies.Dependencies, name: str, host: str) -> bool:
-    """Return True if other members of the cluster send heartbeats."""
+    """Return True if another volume manager of the cluster is up."""
     return any(service.up and service.host != name for service in services.keeping(
         base.database, binaries.VOLUME, host, base.service.service_down_time))
