@@ -1,4 +1,4 @@
-"""Client of the Block Storage API with the extension, over the connection of openstacksdk."""
+"""Client of the Block Storage API and its extension ``blockattach``, by openstacksdk."""
 import datetime
 import email.utils
 import urllib.parse
@@ -20,25 +20,27 @@ EXPLAINED = '1.4'
 WATCHED = '1.5'
 ON_REQUEST = '1.6'
 OF_VOLUME = '1.7'
-"""Versions of the extension that requests negotiate.
+"""Versions of the extension ``blockattach`` that requests ask for.
 
-They are the oldest version with all printed data, and the versions that added history,
-explanations and dry runs, then streams, then pool explanations and reconciliation, then the
-history of a volume.
+`FIRST` is the oldest version that has all printed data. `EXPLAINED` added the history of an
+attachment, explanations and dry runs. `WATCHED` added streams of changes. `ON_REQUEST` added pool
+explanations and reconciliation. `OF_VOLUME` added the history of a volume.
 """
 PAGE = 1000
 FEW = 20
-"""Maximum number of volumes that are read one by one. Above it, all volumes are listed."""
+"""Maximum number of volumes that are read one by one. For more volumes, all are listed."""
 TEMPORARY = (409, 503, 504)
-"""Statuses after which the request is repeated if the response has ``Retry-After``."""
+"""HTTP statuses after which a request is repeated if the response has ``Retry-After``."""
 _HEADER = 'OpenStack-API-Version'
 _VERSIONS = 'volume 3.54, blockattach %s'
 
 
 class Answer(NamedTuple):
-    """Result of a request.
+    """Response to a request, or the reason why there was no response.
 
-    :ivar status: HTTP status; 0 if there was no response, with the reason in ``text``
+    :ivar status: HTTP status, or 0 if there was no response
+    :ivar body: parsed JSON body, or None
+    :ivar text: reason why there was no response
     """
 
     status: int
@@ -48,7 +50,7 @@ class Answer(NamedTuple):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds after which the request should be repeated; None if it should not be."""
+        """Seconds after which the request should be repeated, or None to not repeat it."""
         # The service may be restarting, or another process behind the address may respond.
         if self.status == 0:
             return 1
@@ -57,9 +59,10 @@ class Answer(NamedTuple):
 
     @property
     def answered_at(self) -> datetime.datetime:
-        """Time of the response, by the clock of the service if the response has it.
+        """Time of the response, from its ``Date`` header if there is one.
 
-        Ages are computed with it, because the times of attachments are from the same clock.
+        The ages of attachments are computed with this time, because it comes from the clock of the
+        service, as do the times of attachments.
         """
         try:
             found = email.utils.parsedate_to_datetime(self.headers.get('Date', ''))
@@ -68,9 +71,9 @@ class Answer(NamedTuple):
         return found.replace(tzinfo=None)
 
     def checked(self) -> 'Answer':
-        """Return the answer if it is a success.
+        """Return this answer if the request was successful.
 
-        :raises CommandError: the request failed, or the response is not from this service
+        :raises CommandError: the request failed, or the service does not support the extension
         """
         if self.status == 0:
             raise exceptions.CommandError(faults.NO_ANSWER % self.text)
@@ -84,7 +87,7 @@ class Answer(NamedTuple):
 
 
 class Api:
-    """Operations that the commands need."""
+    """Operations of the Block Storage API that the commands need."""
 
     def __init__(self, connection: Any) -> None:
         """
@@ -107,10 +110,10 @@ class Api:
     def ask(self, method: str, path: str, *, query: Mapping[str, Any] | None = None,
             body: Any = None, headers: Mapping[str, str] | None = None,
             seconds: float | None = None, version: str = FIRST) -> Answer:
-        """Send a request, and return the answer without a check.
+        """Send a request, and return the answer even if the request failed.
 
-        :param seconds: timeout of the response; None for no timeout
-        :param version: version of the extension
+        :param seconds: timeout of the response in seconds, or None for no timeout
+        :param version: version of the extension to request
         """
         more: dict[str, Any] = {} if seconds is None else {'timeout': seconds}
         if body is not None:
@@ -127,11 +130,11 @@ class Api:
 
     def open(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str],
              silence: float, version: str) -> Answer:
-        """Begin to read a response without an end.
+        """Send a request whose response is a stream without an end.
 
         :param silence: seconds without any data after which the connection counts as lost
-        :returns: an answer whose body, on success, is the response object of requests. The caller
-            must close it
+        :returns: answer whose body, on success, is the response object of requests. The caller
+            must close the response object
         """
         try:
             # Not logged, because logging would read the response to its end.
@@ -144,8 +147,9 @@ class Api:
         return Answer(found.status_code, found if found.ok else content(found), found.headers)
 
     def require_extension(self, version: str = FIRST) -> None:
-        """Check that the service supports the extension, before a request changes anything.
+        """Check that the service supports the extension, before a command changes anything.
 
+        :param version: required version of the extension
         :raises CommandError: the service does not support this version of the extension
         """
         answer = self.ask('GET', '/attachments', query={'limit': 0}, version=version)
@@ -155,7 +159,10 @@ class Api:
 
     def attachments(self, query: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any],
                                                                      datetime.datetime]]:
-        """Yield all matching attachments, newest first, each with the time of the response."""
+        """Yield the attachments that match a query, newest first.
+
+        Each attachment is paired with the time of the response that contained it.
+        """
         marker: dict[str, str] = {}
         while True:
             answer = self.ask('GET', '/attachments/detail',
@@ -169,9 +176,9 @@ class Api:
             marker = {'marker': page[-1]['id']}
 
     def history(self, attachment_id: str) -> list[dict[str, Any]] | None:
-        """Return the history of an attachment, live or deleted, oldest first.
+        """Return the history of an attachment, which may be deleted, oldest event first.
 
-        :returns: None if there is no such attachment
+        :returns: None if neither the attachment nor its history exists
         """
         path, found = f'{attachment_path(attachment_id)}/history', list[dict[str, Any]]()
         while True:
@@ -186,7 +193,10 @@ class Api:
             found += page
 
     def history_of_volume(self, volume_id: str, all_projects: bool) -> list[dict[str, Any]]:
-        """Return the history of all attachments of a volume, live or deleted, oldest first."""
+        """Return the history of all attachments of a volume, oldest event first.
+
+        Deleted attachments are included.
+        """
         query = {'volume_id': volume_id, **({'all_tenants': 1} if all_projects else {})}
         found: list[dict[str, Any]] = []
         while page := self.ask('GET', '/attachments/history', query={
@@ -199,7 +209,7 @@ class Api:
         return self.ask('GET', f'{attachment_path(attachment_id)}/explain', version=EXPLAINED)
 
     def volume(self, name_or_id: str, all_projects: bool = False) -> Any:
-        """Return a volume.
+        """Return a volume by its name or ID.
 
         :raises CommandError: the volume does not exist, or several volumes have this name
         """
@@ -216,7 +226,7 @@ class Api:
                 '"openstack volume list".') from None
 
     def listed_volumes(self, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield all volumes that match, newest first."""
+        """Yield all volumes that match a query, newest first."""
         marker: dict[str, str] = {}
         while page := self.ask('GET', '/volumes/detail', query={
                 **query, 'limit': PAGE, **marker}).checked().body['volumes']:
@@ -224,7 +234,7 @@ class Api:
             marker = {'marker': page[-1]['id']}
 
     def volumes(self, ids: Collection[str], all_projects: bool = False) -> dict[str, Any]:
-        """Return the existing volumes among the given IDs, by ID."""
+        """Return the volumes with the given IDs, by ID. Missing volumes are omitted."""
         if len(ids) > FEW:
             query = {'all_projects': True} if all_projects else {}
             return {str(one.id): one for one in self._storage.volumes(details=True, **query)
@@ -234,9 +244,9 @@ class Api:
         return {str(one.id): one for one in found if one is not None}
 
     def server_id(self, name: str) -> str:
-        """Return the ID of a server from Compute, given its name.
+        """Return the ID of the server with a name, from Compute.
 
-        :raises CommandError: Compute does not respond, or has no or several servers of this name
+        :raises CommandError: Compute does not respond, or no or several servers have this name
         """
         try:
             found = self.connection.compute.find_server(name, ignore_missing=False)

@@ -1,4 +1,4 @@
-"""Types of command-line arguments, which reject invalid values with a reason."""
+"""Functions that parse command-line arguments for argparse, and reject invalid values."""
 import argparse
 import ipaddress
 import uuid
@@ -6,13 +6,13 @@ import uuid
 from osc_lib import exceptions
 
 LARGEST = 2 ** 31 - 1
-"""Largest number of seconds, GiB or servers, which system timers still accept."""
+"""Largest number that an argument can be. System timers accept this number of seconds."""
 
 
 def text(value: str) -> str:
-    """Return an argument that is not empty and could be decoded.
+    """Return an argument that is a text and not empty.
 
-    :raises ArgumentTypeError: the argument is empty, or has bytes of another encoding
+    :raises ArgumentTypeError: the argument is empty, or not valid in the encoding of the locale
     """
     if not value.strip():
         raise argparse.ArgumentTypeError('the value must not be empty')
@@ -50,7 +50,7 @@ def identifier(value: str) -> str:
 
 
 def is_id(value: str) -> bool:
-    """Return True if the text has the form of an ID."""
+    """Return True if the text is a UUID."""
     try:
         uuid.UUID(value)
     except ValueError:
@@ -69,10 +69,10 @@ def positive(value: str) -> int:
 
 
 def volume_with_modes(value: str) -> tuple[str, list[str]]:
-    """Return the volume and the modes of an argument ``volume[:mode[,mode...]]``.
+    """Return the volume and the access modes of an argument ``volume[:mode[,mode...]]``.
 
-    The modes are empty if the argument has none. The argument may be a volume whose name has a
-    colon.
+    The list of modes is empty if the argument has no modes. In this case, the volume may have a
+    name with a colon.
     """
     name, colon, said = value.rpartition(':')
     modes = said.split(',')
@@ -80,7 +80,7 @@ def volume_with_modes(value: str) -> tuple[str, list[str]]:
 
 
 def count(value: str) -> int:
-    """Return an argument that is a number, including 0.
+    """Return an argument that is a number from 0.
 
     :raises ArgumentTypeError: the argument is not a number
     """
@@ -90,9 +90,11 @@ def count(value: str) -> int:
 
 
 def all_or_nothing(given: argparse.Namespace, needed: str, others: tuple[str, ...]) -> None:
-    """Check that options are given only together with the option that they need.
+    """Check that options are only given together with the option that they require.
 
-    :raises CommandError: an option is given without the needed one
+    :param needed: name of the required option
+    :param others: names of the options that require it
+    :raises CommandError: an option is given without the required option
     """
     if getattr(given, needed) is None:
         for name in others:

@@ -7,15 +7,15 @@ _NEVER = threading.Event()
 
 
 def monotonic() -> float:
-    """Return the seconds of the monotonic clock, to measure durations."""
+    """Return the time of the monotonic clock in seconds."""
     return time.monotonic()
 
 
 def utcnow() -> datetime.datetime:
-    """Return the current time in UTC without a time zone, like the times of the API."""
+    """Return the current time in UTC, without a time zone as in the API."""
     return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
 
 def pause(seconds: float) -> None:
-    """Wait for some seconds before the service is asked again."""
+    """Wait for a number of seconds before a request is repeated."""
     _NEVER.wait(seconds)

@@ -1,4 +1,4 @@
-"""Columns of each command as literal tables, and the states in the words of the API."""
+"""Tables of the columns that each command prints, and the names of attachment states."""
 import datetime
 from collections.abc import Mapping
 from typing import Any
@@ -12,17 +12,17 @@ STATES = ('attached', 'attaching', 'detaching', 'error_attaching', 'error_detach
 
 STATUSES = {'connecting': 'attaching', 'connected': 'attaching', 'disconnecting': 'detaching',
             'gone': 'detached'}
-"""API status of each state in histories and explanations whose name differs."""
+"""Status in the API, by attachment state, for states in histories with another name."""
 
 STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
-"""States in which an attachment is stuck, with the seconds since it was connected."""
+"""Seconds since the connection of an attachment after which it counts as stuck, by status."""
 
 THE_SERVICE = 'the service'
 _UNITS = ((86400, 'd'), (3600, 'h'), (60, 'min'), (1, 's'))
 
 
 class Age(columns.FormattableColumn):
-    """Age, printed in seconds for programs, and in the two largest units for people."""
+    """Age in seconds. Tables for people show the age in its two largest units."""
 
     def human_readable(self) -> str:
         return in_words(self._value)
@@ -32,14 +32,14 @@ class Age(columns.FormattableColumn):
 
 
 class Properties(format_columns.DictColumn):
-    """Properties of a connection, one per line, because one long line is hard to read."""
+    """Properties of a connection. Tables for people show one property per line."""
 
     def human_readable(self) -> str:
         return '\n'.join(f'{key}={self._value[key]}' for key in sorted(self._value or {}))
 
 
 class Actor(columns.FormattableColumn):
-    """User who moved an attachment. For programs, null is the service itself."""
+    """User who caused an event of an attachment, or None for the service itself."""
 
     def human_readable(self) -> str:
         return str(self._value or THE_SERVICE)
@@ -49,11 +49,11 @@ class Actor(columns.FormattableColumn):
 
 
 class Column(NamedTuple):
-    """Column of a list.
+    """Column in the output of a command.
 
-    :ivar key: key of the shown value
-    :ivar format: formatter of the value; None to show the value unchanged
-    :ivar formats_null: True if the formatter is also used for null
+    :ivar key: key of the value in the mapping that a row shows
+    :ivar format: formatter of the value, or None to show the value unchanged
+    :ivar formats_null: True if the formatter is also used for None
     """
 
     title: str
@@ -153,13 +153,13 @@ HISTORY_OF_VOLUME = (
     Column('Server ID', 'instance'),
     *(column for column in HISTORY if column.key != 'at'),
 )
-"""Columns of the history of a volume."""
+"""Columns of ``volume attachment history`` for a volume."""
 
 HISTORY_OF_VOLUME_LONG = (
     Column('Generation', 'generation'),
     *HISTORY_OF_VOLUME,
 )
-"""Columns of the history of a volume with ``--long``."""
+"""Columns of ``volume attachment history --long`` for a volume."""
 
 EXPLANATION = (
     Column('Attachment ID', 'attachment_id'),
@@ -189,7 +189,10 @@ EXPLANATION = (
 
 WATCHED = (('volume', 'volume_id'), ('attachment', 'attachment_id'), ('host', 'host'),
            ('server', 'instance'), ('by user', 'user_id'))
-"""Names and keys in a line of ``volume attachment watch``; null values are omitted."""
+"""Labels and keys of the values in a line of ``volume attachment watch``.
+
+Values that are None are omitted.
+"""
 
 POOLS = (
     Column('Name', 'name'),
@@ -256,7 +259,7 @@ def titles(table: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def row(table: tuple[Column, ...], shown: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the values of a row."""
+    """Return the values that a row shows of a mapping, in the order of the columns."""
     return tuple(_value(column, shown.get(column.key)) for column in table)
 
 
@@ -267,7 +270,7 @@ def _value(column: Column, value: Any) -> Any:
 
 
 def status(state: str) -> str:
-    """Return the API status of an attachment in a state, as lists and the tree show it."""
+    """Return the status that the API shows for an attachment in a state."""
     return STATUSES.get(state, state)
 
 
@@ -278,17 +281,17 @@ def age(attachment: Mapping[str, Any], now: datetime.datetime) -> int | None:
 
 
 def seconds_since(when: str, now: datetime.datetime) -> int:
-    """Return the seconds between a time and now, both by the clock of the service."""
+    """Return the seconds from a time until now. Both are times of the service's clock."""
     return max(0, int((now - datetime.datetime.fromisoformat(when)).total_seconds()))
 
 
 def is_stuck(attachment: Mapping[str, Any]) -> bool:
     """Return True if an attachment needs attention.
 
-    It has a last error, is in an error state, or was connected too long ago without being
-    completed.
+    This is the case if the attachment has a last error or an error status, or if it was connected
+    long ago (`STUCK_AFTER`) and is still not completed.
 
-    :param attachment: attachment with its ``age``
+    :param attachment: attachment with the additional key ``age``
     """
     if attachment.get('last_error'):
         return True
@@ -297,7 +300,7 @@ def is_stuck(attachment: Mapping[str, Any]) -> bool:
 
 
 def in_words(seconds: int) -> str:
-    """Return a duration in its two largest units."""
+    """Return a duration in its two largest units, such as ``2 h 5 min``."""
     parts: list[str] = []
     for size, unit in _UNITS:
         count, seconds = divmod(seconds, size)

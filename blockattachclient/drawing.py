@@ -1,4 +1,4 @@
-"""Text trees of volumes, hosts and attachments, and the base class of their commands."""
+"""Drawing of volumes, hosts and attachments as text trees, and the base class of such commands."""
 import argparse
 import datetime
 from collections.abc import Iterable
@@ -12,7 +12,13 @@ from blockattachclient import output
 
 
 class Branches(NamedTuple):
-    """Prefixes of the lines of a tree."""
+    """Prefixes of the lines of a tree.
+
+    :ivar fork: prefix of a node that is followed by a sibling
+    :ivar last: prefix of the last node among its siblings
+    :ivar beside: prefix of the lines below a node that is followed by a sibling
+    :ivar below: prefix of the lines below the last node
+    """
 
     fork: str
     last: str
@@ -31,16 +37,16 @@ UNDER_WAY = ('connecting', 'disconnecting')
 
 
 class Node(NamedTuple):
-    """Line of a tree, with its child nodes."""
+    """Node of a tree, which is one line of text, with its child nodes."""
 
     text: str
     children: Sequence['Node'] = ()
 
 
 class DrawnLister(output.Lister):
-    """Base class of commands that draw a tree unless a format or columns are requested.
+    """Base class of commands that draw a tree, unless a format or columns are requested.
 
-    :ivar nodes: trees to draw, which ``take_action`` sets in addition to the list that it returns
+    :ivar nodes: trees to draw. ``take_action`` sets them, and returns a list for other formats
     """
 
     nodes: Sequence[Node] = ()
@@ -71,7 +77,8 @@ class DrawnLister(output.Lister):
 
 
 def branches(encoding: str | None) -> Branches:
-    """Return the prefixes that an encoding can represent."""
+    """Return the tree prefixes for an encoding: line-drawing characters if it has them, or ASCII.
+    """
     try:
         ''.join(LINES).encode(encoding or 'ascii')
     except (LookupError, UnicodeEncodeError):
@@ -80,7 +87,7 @@ def branches(encoding: str | None) -> Branches:
 
 
 def volume(shown: dict[str, Any], attachments: Sequence[dict[str, Any]]) -> Node:
-    """Return the tree of a volume: its hosts with their attachments."""
+    """Return the tree of a volume, with its hosts and their attachments as child nodes."""
     hosts: dict[str, list[dict[str, Any]]] = {}
     for one in attachments:
         hosts.setdefault(one['host'] or NO_HOST, []).append(one)
@@ -104,7 +111,7 @@ def _attachment(shown: dict[str, Any]) -> Node:
 
 
 def explanation(found: dict[str, Any], now: datetime.datetime) -> Node:
-    """Return the tree of the explanation of an attachment."""
+    """Return the tree that shows the explanation of an attachment."""
     record = found['record']
     shared = ', '.join(found['session_shared_with'])
     children = [
@@ -146,7 +153,7 @@ def _target(found: dict[str, Any]) -> str:
 
 
 def _moved(record: dict[str, Any], now: datetime.datetime) -> str:
-    """Return the operation in progress with its start and request, or else the last operation."""
+    """Return the line about the operation in progress, or about the last operation."""
     move = record['last_move']
     is_under_way = record['state'] in UNDER_WAY
     if move is None:
@@ -172,5 +179,6 @@ def _below(node: Node, drawn: Branches, before: str) -> Iterator[str]:
 
 
 def printable(text: str) -> str:
-    """Return a text without control characters, which could move the cursor or change colours."""
+    """Return a text with control characters, which terminals would interpret, replaced by ``?``.
+    """
     return ''.join(one if one.isprintable() else '?' for one in text)

@@ -1,4 +1,4 @@
-"""Error messages of failed requests: the cause and the remedy."""
+"""Error messages for failed requests, with their causes and remedies."""
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +18,7 @@ REMEDIES: Mapping[int, str] = {
     504: 'The outcome is unknown. Check with "openstack volume attachment detail list" before you '
          'repeat the command, or use --wait if the command has that option.',
 }
-"""Advice by the status of the response."""
+"""Remedies by HTTP status of a response of Block Storage."""
 OF_MESSAGES = (
     (400, 'Invalid volume: ', 'Show the users of the volume with "openstack volume attachment '
                               'tree VOLUME".'),
@@ -29,7 +29,7 @@ OF_MESSAGES = (
     # After the other texts that begin with this word.
     (404, 'Volume ', 'List the volumes with "openstack volume list".'),
 )
-"""Advice by status and beginning of the message. The first match is used."""
+"""HTTP status, beginning of the error message, and remedy. The first match is used."""
 OF_SERVERS: Mapping[int, str] = {
     **REMEDIES,
     404: 'List the servers with "openstack server list" and the volumes with "openstack volume '
@@ -39,7 +39,7 @@ OF_SERVERS: Mapping[int, str] = {
     504: 'The outcome is unknown. Check with "openstack server volume list SERVER" before you '
          'repeat the command.',
 }
-"""Advice by the status of a response of Compute."""
+"""Remedies by HTTP status of a response of Compute."""
 
 NO_EXTENSION = (
     'This Block Storage service does not support the extension "blockattach", or a proxy drops '
@@ -56,7 +56,10 @@ NO_ANSWER = ('Cannot reach the service: %s. Check that the service is running an
 
 def of_answer(status: int, body: Any, request_id: str | None,
               remedies: Mapping[int, str] = REMEDIES) -> exceptions.CommandError:
-    """Return the error for a failed response."""
+    """Return the error for a response with an error status.
+
+    :param remedies: remedies by status, for messages that are not in `OF_MESSAGES`
+    """
     said = sentence(body)
     parts = [f'{said or "the service gave no reason"} (HTTP {status}).']
     remedy = next((text for number, begins, text in OF_MESSAGES
@@ -69,7 +72,7 @@ def of_answer(status: int, body: Any, request_id: str | None,
 
 
 def sentence(body: Any) -> str:
-    """Return the message of a response without its full stop; empty if there is none."""
+    """Return the error message in a response body without its full stop, or ''."""
     if isinstance(body, dict):
         for inner in body.values():
             if isinstance(inner, dict) and isinstance(inner.get('message'), str):

@@ -1,4 +1,4 @@
-"""iSCSI initiator of this machine, with os-brick, which only some commands need."""
+"""iSCSI initiator of this machine, which uses os-brick. Only some commands require os-brick."""
 import contextlib
 import errno
 import importlib
@@ -12,7 +12,7 @@ from typing import Any
 from osc_lib import exceptions
 
 LOCKS = '/run/lock/os-brick'
-"""Directory of os-brick's locks unless OSLO_LOCK_PATH is set."""
+"""Directory for the locks of os-brick, unless OSLO_LOCK_PATH is set."""
 NOT_ROOT = ('Only root can connect volumes to this host. Run the command as root, for example '
             '"sudo -E openstack volume host connect VOLUME".')
 NOT_INSTALLED = ('os-brick is not installed. Install os-brick with "pip install '
@@ -26,11 +26,14 @@ _NO_HELPER = ''
 _MODULES = ('os_brick', 'os_brick.privileged', 'os_brick.initiator.connector',
             'oslo_concurrency.lockutils', 'oslo_config.cfg')
 SECRETS = ('auth_password', 'discovery_auth_password')
-"""Keys of connection information with secrets, which must not be printed."""
+"""Keys of secrets in connection information. Their values must not be printed."""
 
 
 def is_same(connector: Mapping[str, Any] | None, other: Mapping[str, Any]) -> bool:
-    """Return True if two connectors name the same initiator, without case (RFC 7143, 4.2.7.1)."""
+    """Return True if two connectors have the same initiator name.
+
+    Initiator names are compared without regard to case (RFC 7143, 4.2.7.1).
+    """
     name = (connector or {}).get('initiator')
     return isinstance(name, str) and name.lower() == str(other.get('initiator')).lower()
 
@@ -49,7 +52,8 @@ class Initiator:
     def properties(self, address: str | None = None, multipath: bool = False) -> dict[str, Any]:
         """Return the connector of this host.
 
-        :param address: IP address of this host; None to omit it
+        :param address: IP address of this host, or None to omit it
+        :param multipath: True to require that the multipath daemon is running
         :raises CommandError: the host has no initiator name, or no running multipath daemon
         """
         with _explained('read the connector of this host'):
@@ -60,7 +64,7 @@ class Initiator:
         return {key: value for key, value in found.items() if value is not None}
 
     def connect(self, info: Mapping[str, Any], multipath: bool) -> str:
-        """Log in to the target, and return the path of the device.
+        """Log in to the target of a volume, and return the path of the volume's device.
 
         :raises CommandError: the volume cannot be connected, and nothing of the connection remains
         """
@@ -68,7 +72,7 @@ class Initiator:
             return str(self._connector(multipath).connect_volume(dict(info))['path'])
 
     def disconnect(self, info: Mapping[str, Any], multipath: bool) -> None:
-        """Flush and remove the device, and log out if the session has no other device.
+        """Flush and remove the device of a volume, and end its session without other devices.
 
         :raises CommandError: the volume cannot be disconnected, or its device is in use on this
             host
@@ -99,10 +103,10 @@ class Initiator:
 def of_this_host(find: Callable[[str], Any] = importlib.import_module,
                  user: Callable[[], int] = os.geteuid,
                  open_device: Callable[[str, int], int] = os.open) -> Initiator:
-    """Return the initiator of this host, with the installed os-brick.
+    """Return the initiator of this host, which uses the installed os-brick.
 
-    :param find: imports a module
-    :param user: returns the effective user id
+    :param find: function that imports a module by name
+    :param user: function that returns the effective user id
     :raises CommandError: os-brick is not installed, or the command does not run as root
     """
     if user() != 0:
@@ -124,9 +128,11 @@ def of_this_host(find: Callable[[str], Any] = importlib.import_module,
 
 @contextlib.contextmanager
 def _explained(act: str, info: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Convert any error of os-brick to a single line without the secrets of the connection.
+    """Translate any error of os-brick in the block to an error that has one line and no secrets.
 
-    :raises CommandError: an error was raised
+    :param act: description of the block, such as "connect the volume"
+    :param info: connection information whose secrets are removed from the error text
+    :raises CommandError: the block raised an error
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Base classes of the commands, which prepare the output streams before any request."""
+"""Base classes of the commands, which check the output streams before a command is run."""
 import argparse
 import io
 import os
@@ -10,7 +10,7 @@ from osc_lib.command import command
 NO_OUTPUT = ('Standard output is closed, so the command was not run. Redirect standard output to '
              '/dev/null if the output is not needed.')
 ESCAPED = 'backslashreplace'
-"""Error handler: characters that the encoding lacks are escaped, so that names stay distinct."""
+"""Error handler of standard output. Characters that its encoding lacks are escaped."""
 
 
 class Command(command.Command):
@@ -22,7 +22,7 @@ class Command(command.Command):
     prints: ClassVar[bool] = True
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Prepare the streams and run the command.
+        """Prepare the output streams, and run the command.
 
         :raises CommandError: the command prints output, and standard output is closed
         """

@@ -1,4 +1,4 @@
-"""Plugin of openstackclient. The commands are the entry points ``openstack.blockattach.v1``."""
+"""Plugin of openstackclient for the commands in the entry points ``openstack.blockattach.v1``."""
 import argparse
 from typing import Any
 
@@ -11,10 +11,13 @@ DEFAULT_API_VERSION = '1'
 
 
 def make_client(instance: Any) -> api.Api:
-    """Return the client, which commands find as ``app.client_manager.blockattach``."""
+    """Return the API client of the plugin, ``client_manager.blockattach`` of the application."""
     return api.Api(instance.sdk_connection)
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Add no global options, because each request has the versions that it needs."""
+    """Return the parser unchanged. No option for an API version is needed.
+
+    Each request selects the version that it requires.
+    """
     return parser

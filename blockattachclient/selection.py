@@ -1,4 +1,4 @@
-"""Selection of attachments: common options of commands, and the requests for them."""
+"""Options by which commands select attachments, and the requests for the selected attachments."""
 import argparse
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from blockattachclient import sessions as host_sessions
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that all lists of attachments share."""
+    """Add the options of all commands that list attachments."""
     parser.add_argument('--host', metavar='<host>', type=arguments.text,
                         help='Show only attachments of this host')
     parser.add_argument('--server', metavar='<server>', type=arguments.text,
@@ -28,20 +28,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def client(command: Any) -> api.Api:
-    """Return the client of the application of a command."""
+    """Return the API client of the application to which a command belongs."""
     found = command.app.client_manager.blockattach
     assert isinstance(found, api.Api)
     return found
 
 
 def server_id(service: api.Api, given: str) -> str:
-    """Return the ID of a server, given its ID or name. Compute is asked only for a name."""
+    """Return the ID of a server whose ID or name is given. Only names are looked up in Compute."""
     return given if arguments.is_id(given) else service.server_id(given)
 
 
 def attachments(service: api.Api, given: argparse.Namespace,
                 volume_id: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the attachments that the options select, newest first, each with its ``age``."""
+    """Yield the attachments that the options select, newest first.
+
+    Each attachment gets the additional key ``age``, its age in seconds.
+    """
     query: dict[str, Any] = {
         'host': given.host, 'volume_id': volume_id, 'status': given.state,
         'instance_id': server_id(service, given.server) if given.server else None,
@@ -56,7 +59,10 @@ def attachments(service: api.Api, given: argparse.Namespace,
 def sessions(service: api.Api, host: initiator.Initiator,
              present: Iterable[host_sessions.Session], all_projects: bool,
              ) -> list[tuple[host_sessions.Session, str, list[str]]]:
-    """Return the sessions of this host, each with its use and the attachments that it serves."""
+    """Return the iSCSI sessions of this host with their uses and attachments.
+
+    :returns: results of `blockattachclient.sessions.uses`
+    """
     service.require_extension()
     own = host.properties()
     query = {'host': own['host'], **({'all_tenants': 1} if all_projects else {})}
@@ -67,5 +73,5 @@ def sessions(service: api.Api, host: initiator.Initiator,
 
 
 def is_narrowed(given: argparse.Namespace) -> bool:
-    """Return True if the options exclude any attachment."""
+    """Return True if the options can exclude attachments."""
     return bool(given.host or given.server or given.state or given.stuck)

@@ -1,4 +1,4 @@
-"""Client of the compute API with the extension: servers and their volumes with access modes."""
+"""Client of the compute API, for servers and the access modes of their volumes."""
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ _VERSIONS = 'compute 2.100, blockattach 1.0'
 
 
 class Servers:
-    """Operations on servers that the commands need."""
+    """Operations of the compute API that the commands need."""
 
     def __init__(self, service: api.Api) -> None:
         self._connection = service.connection
@@ -43,14 +43,14 @@ class Servers:
         return content or {}
 
     def require_modes(self) -> None:
-        """Check that the service supports access modes, before a request changes anything.
+        """Check that Compute supports access modes, before a command changes anything.
 
         :raises CommandError: the service does not support access modes
         """
         self.ask('GET', '/servers?limit=1')
 
     def find(self, name_or_id: str) -> dict[str, Any]:
-        """Return a server.
+        """Return a server by its name or ID.
 
         :raises CommandError: the server does not exist, or several servers have this name
         """
@@ -71,7 +71,7 @@ class Servers:
         return shown
 
     def flavor(self, name_or_id: str) -> str:
-        """Return the ID of a flavor.
+        """Return the ID of the flavor with a name or ID.
 
         :raises CommandError: the flavor does not exist
         """
@@ -82,13 +82,13 @@ class Servers:
             f'Flavor {name_or_id!r} not found. List the flavors with "openstack flavor list".')
 
     def of_reservation(self, reservation_id: str) -> list[dict[str, Any]]:
-        """Return the servers of a reservation, by name."""
+        """Return the servers that a request has created, in the order of their names."""
         found: list[dict[str, Any]] = self.ask(
             'GET', f'/servers/detail?reservation_id={reservation_id}')['servers']
         return sorted(found, key=lambda one: str(one['name']))
 
     def create(self, server: Mapping[str, Any]) -> str:
-        """Create servers, and return the ID of the reservation."""
+        """Create servers, and return their common reservation ID."""
         return str(self.ask('POST', '/servers', {'server': {
             **server, 'return_reservation_id': True}})['reservation_id'])
 

@@ -1,4 +1,4 @@
-"""iSCSI sessions of this machine, as listed by the kernel, and the attachments that they serve."""
+"""iSCSI sessions of this machine, which the kernel lists, and the attachments that use them."""
 import pathlib
 import re
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from typing import Any
 from typing import NamedTuple
 
 ROOT = pathlib.Path('/sys/class')
-"""Directory of the kernel's lists ``iscsi_session`` and ``iscsi_connection``."""
+"""Directory in which the kernel lists sessions and connections of iSCSI."""
 USED, STALE, UNKNOWN = 'used', 'stale', 'unknown'
-"""Uses of a session.
+"""Uses of an iSCSI session.
 
-A used session serves an attachment of this host, and a stale one serves none. An unknown session
-serves none either, and the service does not show its volume, which is deleted or belongs to
-another project.
+`USED`: an attachment of this host uses the session. `STALE`: no attachment uses the session.
+`UNKNOWN`: no attachment uses the session, and the service does not show its volume, which is
+deleted or belongs to another project.
 """
 _VOLUME = re.compile(r':volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
-"""Pattern of the volume ID in a target name."""
+"""Pattern that finds the volume ID in a target name."""
 
 
 class Session(NamedTuple):
@@ -41,7 +41,10 @@ class Session(NamedTuple):
 
 
 def of_kernel(root: pathlib.Path = ROOT) -> list[Session]:
-    """Return the sessions with targets that export volumes, by number."""
+    """Return the sessions with targets that export volumes, in the order of their numbers.
+
+    :param root: see `ROOT`
+    """
     found = (_session(root, folder) for folder in (root / 'iscsi_session').glob('session*'))
     return sorted(session for session in found if session is not None)
 
@@ -77,10 +80,10 @@ def _read(path: pathlib.Path) -> str:
 
 def uses(sessions: Iterable[Session], attachments: Iterable[Mapping[str, Any]],
          is_shown: Callable[[str], bool]) -> Iterator[tuple[Session, str, list[str]]]:
-    """Yield each session with its use and the attachments that it serves.
+    """Yield each session with its use, and with the IDs of the attachments that use it.
 
     :param attachments: all attachments of this host
-    :param is_shown: returns True if the service shows the volume
+    :param is_shown: function that returns True if the service shows the volume with an ID
     """
     ours: dict[str, list[str]] = {}
     for one in attachments:

@@ -1,4 +1,6 @@
-"""Stream of attachment events as server-sent events, which is resumed after a lost connection.
+"""Client of the stream of attachment changes, which reconnects when the connection is lost.
+
+The service sends the changes as server-sent events:
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -16,23 +18,26 @@ from blockattachclient import clock
 
 PAUSE = 1.0
 SILENCE = 60.0
-"""Seconds without any data after which a stream counts as lost.
+"""Seconds without any data after which the connection of a stream counts as lost.
 
-The service sends comments more often.
+While there are no changes, the service sends comments at a shorter interval.
 """
 AWAY = (0, 502, 503, 504)
-"""Statuses of a service that is being restarted: no response, and the responses of proxies."""
+"""Statuses while the service is restarted: 0 for no response, and the statuses of proxies."""
 NOTES: Mapping[str, str] = {
     'missed': 'Some changes were missed, because the service no longer keeps them. List the '
               'attachments with "openstack volume attachment detail list".',
     'slow': 'The service closed the stream because too many events were unread. Reconnecting.',
     'cut': 'The connection was lost. Reconnecting.',
 }
-"""Messages on standard error, besides the changes."""
+"""Messages to print on standard error, by name of an event or reason of the end of a stream."""
 
 
 class Event(NamedTuple):
-    """Event of a stream."""
+    """Server-sent event of a stream.
+
+    :ivar position: position of the event in the stream, or None if it has no position
+    """
 
     position: int | None
     name: str
@@ -43,7 +48,8 @@ def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
           notes: TextIO) -> Generator[tuple[int | None, dict[str, Any]], None, None]:
     """Yield the changes of attachments with their positions, without an end.
 
-    :param after: position after which the stream starts; None for now
+    :param after: position after which the stream starts, or None to start with new changes
+    :param notes: output for the messages in `NOTES`
     :raises CommandError: the service rejects the request
     """
     is_said = False
@@ -70,7 +76,7 @@ def moves(service: api.Api, query: Mapping[str, Any], after: int | None,
 
 
 def _stream(service: api.Api, query: Mapping[str, Any], after: int | None) -> Iterator[Event]:
-    """Yield the events of one connection until the connection ends for any reason.
+    """Yield the events of one connection, until the connection ends or is lost.
 
     :raises CommandError: the service rejects the request
     """

@@ -6,10 +6,10 @@ from typing import TextIO
 
 
 class Undo:
-    """Context manager that rolls the completed steps back if the block fails.
+    """Context manager that rolls completed steps back if the block fails.
 
-    A step that cannot be rolled back is reported with its remedy, and does not stop the rollback
-    of the others.
+    If a step cannot be rolled back, its remedy is printed, and the rollback continues with the
+    other steps.
     """
 
     def __init__(self, said: TextIO) -> None:
@@ -19,9 +19,9 @@ class Undo:
     def by(self, undone: str, act: Callable[[], None], remedy: str) -> None:
         """Register the rollback of a step that has just been completed.
 
-        :param undone: the rollback as a noun phrase, such as "deletion of attachment ID"
-        :param act: rolls the step back
-        :param remedy: what a person can do if the rollback fails
+        :param undone: description of the rollback, such as "deletion of attachment ID"
+        :param act: function that rolls the step back
+        :param remedy: advice for the user if the rollback fails
         """
         self._acts.append((undone, act, remedy))
 

@@ -1,4 +1,4 @@
-"""Waiting for an outcome, with a timeout and with progress on standard error."""
+"""Waiting for the outcome of requests, with a timeout and with progress on standard error."""
 import argparse
 import uuid
 from collections.abc import Callable
@@ -28,7 +28,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class Waiter:
-    """Progress output until an outcome or the timeout. Nothing waits without ``--wait``."""
+    """Repeated requests and progress output of a command, until the timeout of ``--timeout``.
+
+    Without ``--wait``, requests are not repeated and no progress is printed.
+    """
 
     def __init__(self, given: argparse.Namespace, progress: TextIO) -> None:
         self._waits = given.wait
@@ -38,7 +41,7 @@ class Waiter:
         self._last = ''
 
     def say(self, subject: str, state: str) -> None:
-        """Print the state of a subject if the line differs from the last one."""
+        """Print the state of a subject, unless it was printed last."""
         line = f'{subject}: {state}'
         if self._waits and line != self._last:
             self._last = line
@@ -47,10 +50,13 @@ class Waiter:
             self._progress.flush()
 
     def answer(self, subject: str, ask: Callable[[float | None], api.Answer]) -> api.Answer:
-        """Return the answer to a request, repeated while the service asks for it and time remains.
+        """Send a request, repeat it as long as its failure is temporary, and return the answer.
 
-        :param ask: sends the request, given the timeout of the response in seconds, or None for no
-            timeout
+        After the timeout, the last answer is returned.
+
+        :param subject: subject of the progress output
+        :param ask: function that takes the timeout of the response in seconds, or None for no
+            timeout, and sends the request
         """
         while True:
             # A request that starts shortly before the timeout still has time for a response.
@@ -64,8 +70,9 @@ class Waiter:
                 return answer
 
     def until(self, subject: str, look: Callable[[], str | None]) -> None:
-        """Wait until a call of ``look`` returns None instead of a state.
+        """Wait until an operation has ended, and print its states meanwhile.
 
+        :param look: function that returns the state of the operation, or None if it has ended
         :raises CommandError: the timeout has expired
         """
         while (state := look()) is not None:
@@ -77,7 +84,8 @@ class Waiter:
                     'longer --timeout.')
 
     def _pause(self, seconds: float) -> bool:
-        """Pause, and return True; return False if the timeout has expired."""
+        """Wait for a number of seconds, and return True. Return False if the timeout has expired.
+        """
         remaining = self._remaining()
         if remaining <= 0:
             return False
@@ -89,7 +97,7 @@ class Waiter:
 
 
 def create(service: api.Api, waiter: Waiter, requested: Mapping[str, Any]) -> dict[str, Any]:
-    """Create one attachment, even if the request is repeated, and return it.
+    """Create an attachment, and return it. A repeated request creates no second attachment.
 
     :raises CommandError: the request is rejected, or its outcome remains unknown
     """

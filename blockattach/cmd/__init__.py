@@ -1,1 +1,1 @@
-"""Entry points of the commands, which read the configuration and run objects of the wiring."""
+"""Entry points of the commands. They read the configuration, and run objects of the wiring."""

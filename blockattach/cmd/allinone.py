@@ -14,15 +14,15 @@ TEXT = 'Run all services in one process, for a laptop, a lab or a single host.'
 
 
 def main() -> int:
-    """Run the services until the process is stopped.
+    """Run all services in this process until the process is stopped.
 
-    If the process cannot start, it prints a line on standard error and exits with status 1.
+    If the process cannot start, it prints a line on standard error, and exits with status 1.
     """
     return process.run(NAME, load, TEXT)
 
 
 def load(conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """Register the options of the command, and return the process that it runs."""
+    """Register the options of the command, and return the process to run."""
     from blockattach.storage.conf import embedded
     from blockattach.wiring import allinone
 

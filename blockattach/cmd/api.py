@@ -10,7 +10,7 @@ load = functools.partial(process.load_services, NAME, 'http_service')
 
 
 def main() -> int:
-    """Run the API until the process is stopped."""
+    """Run the Block Storage API until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

@@ -10,7 +10,7 @@ load = functools.partial(process.load_outside, NAME, 'compute_agent')
 
 
 def main() -> int:
-    """Run the agent until the process is stopped."""
+    """Run the compute agent of this host until the process is stopped."""
     return process.run(NAME, load, TEXT)
 
 

@@ -1,4 +1,4 @@
-"""``blockattach-control``: the attachment operations for consumers on the message bus."""
+"""``blockattach-control``: the attachment operations that consumers call over the message bus."""
 import functools
 import sys
 

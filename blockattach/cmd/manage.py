@@ -16,9 +16,9 @@ _FORMAT = {'choices': ('text', 'json'), 'default': 'text'}
 
 
 class Argument(NamedTuple):
-    """Argument of argparse: an option such as ``--max-rows``, or a positional argument.
+    """Argument of a command: an option such as ``--max-rows``, or a positional argument.
 
-    :ivar more: further arguments of `argparse.ArgumentParser.add_argument`
+    :ivar more: further parameters of `argparse.ArgumentParser.add_argument`
     """
 
     name: str
@@ -29,9 +29,10 @@ class Argument(NamedTuple):
 class Command(NamedTuple):
     """Command with its arguments.
 
-    :ivar act: ``module.function`` in this package. The function takes the configuration and
-        returns the exit status, or None for 0
-    :ivar one_of: arguments of which at most a single one may be given
+    :ivar text: description of the command in the output of ``--help``
+    :ivar act: ``module.function`` in this package. The function takes the configuration, and
+        returns the exit status or None for status 0
+    :ivar one_of: arguments that exclude each other
     """
 
     text: str
@@ -41,9 +42,10 @@ class Command(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """Noun of commands.
+    """First word of commands, such as ``db`` in ``blockattach-manage db sync``.
 
-    :ivar alone: command of a noun without verbs; else None
+    :ivar commands: commands by verb, which is their second word
+    :ivar alone: command of a noun without verbs, or None for a noun with verbs
     """
 
     text: str
@@ -52,7 +54,7 @@ class Noun(NamedTuple):
 
 
 def main() -> int:
-    """Run a command."""
+    """Run the command in the arguments, and return its exit status."""
     with process.command(NAME) as signals:
         # Imported after the signal handlers are installed, see `process`.
         import importlib

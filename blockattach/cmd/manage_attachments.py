@@ -15,9 +15,11 @@ SOME_VIOLATED = 3
 
 
 def check(conf: cfg.ConfigOpts) -> int:
-    """Compare the rows with each other and with the responding targets, and print violations.
+    """Compare attachment rows with each other and with targets, and print violated invariants.
 
-    :returns: exit status
+    Targets that do not respond are skipped.
+
+    :returns: exit status, as in the help of the command
     """
     noun = conf.noun
     built = one_shot.build_checker(conf, dependencies.open_database(conf))
@@ -40,9 +42,10 @@ def check(conf: cfg.ConfigOpts) -> int:
 
 
 def derive(conf: cfg.ConfigOpts) -> None:
-    """Recompute the values that are derived from the attachments of a volume, or the counts.
+    """Recompute derived values of a volume, or the allocated capacity of all pools.
 
-    :raises ConfigurationError: neither or both are requested, or the volume does not exist
+    :raises ConfigurationError: not exactly one of a volume and ``--counts`` is given, or the
+        volume does not exist
     """
     noun = conf.noun
     if (noun.volume_id is None) != noun.counts:

@@ -6,12 +6,12 @@ from blockattach.wiring import compute_store
 
 
 def sync(conf: cfg.ConfigOpts) -> None:
-    """Upgrade the schema to this release."""
+    """Upgrade the schema of the compute database to this release."""
     with compute_store.opened(conf) as engine:
         models.MIGRATIONS.upgrade(engine)
 
 
 def version(conf: cfg.ConfigOpts) -> None:
-    """Print the current revision of the schema."""
+    """Print the current revision of the compute database schema."""
     with compute_store.opened(conf) as engine:
         print(models.MIGRATIONS.version(engine))

@@ -20,9 +20,9 @@ WRONG_NUMBER = 127
 
 
 def sync(conf: cfg.ConfigOpts) -> None:
-    """Upgrade the schema: expand it, and contract it unless an older release is running.
+    """Expand the schema, and contract it unless services of an older release are running.
 
-    The options ``--expand`` and ``--contract`` limit the upgrade to a single step.
+    The options ``--expand`` and ``--contract`` limit the upgrade to one of these steps.
 
     :raises ConfigurationError: a contraction was requested and is not possible yet
     """
@@ -50,14 +50,14 @@ def _contract(conf: cfg.ConfigOpts) -> None:
 
 
 def version(conf: cfg.ConfigOpts) -> None:
-    """Print the current revisions of the schema."""
+    """Print the current expand and contract revisions of the schema."""
     print(schema.version(_open_engine(conf)))
 
 
 def online_data_migrations(conf: cfg.ConfigOpts) -> int:
     """Run the online data migrations, and print their results.
 
-    :returns: exit status, with the meanings of Nova and Cinder
+    :returns: exit status, with the same meaning as in Nova and Cinder
     """
     try:
         most = _positive(conf, 'max_count')
@@ -83,7 +83,7 @@ def online_data_migrations(conf: cfg.ConfigOpts) -> int:
 
 
 def purge(conf: cfg.ConfigOpts) -> None:
-    """Purge the rows of deleted resources and expired rows, and print the number of rows.
+    """Purge the rows of deleted resources and expired rows, and print their number by table.
 
     :raises ConfigurationError: an argument is invalid
     """
@@ -115,7 +115,7 @@ def _open_engine(conf: cfg.ConfigOpts) -> Any:
 
 
 def _positive(conf: cfg.ConfigOpts, name: str) -> int | None:
-    """Return the value of an argument, or None if it is not given.
+    """Return the value of an argument as a positive number, or None if it is not given.
 
     :raises ConfigurationError: the value is not a positive number
     """

@@ -20,9 +20,9 @@ STANDARD_INPUT = '-'
 
 
 def cinder(conf: cfg.ConfigOpts) -> int:
-    """Import a Cinder database, and print the imported, changed and refused resources.
+    """Import the resources of a Cinder database, and print imported and refused resources.
 
-    :returns: exit status
+    :returns: exit status, as in the help of the command
     :raises ConfigurationError: the database of Cinder cannot be read, or is in use
     """
     noun = conf.noun
@@ -48,7 +48,7 @@ def cinder(conf: cfg.ConfigOpts) -> int:
 
 
 def _url(given: str) -> str:
-    """Return the URL of the database, read from standard input if the argument is ``-``."""
+    """Return the URL of Cinder's database, from standard input if the argument is ``-``."""
     # Other users of the machine can see the arguments, and therefore the password of the URL.
     return sys.stdin.readline().strip() if given == STANDARD_INPUT else given
 

@@ -14,9 +14,9 @@ SOME_REMAIN = 3
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Repair differences between targets and database, or print the planned actions.
+    """Repair differences between targets and database, or print the planned repairs.
 
-    :returns: exit status
+    :returns: exit status, as in the help of the command
     :raises ConfigurationError: a backend is misconfigured, or a target does not respond
     """
     noun = conf.noun

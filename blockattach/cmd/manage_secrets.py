@@ -16,9 +16,9 @@ SOME_LOST = 3
 def check(conf: cfg.ConfigOpts) -> int:
     """Print the number of credentials by key, and the credentials that cannot be decrypted.
 
-    With ``--forget`` these credentials are replaced with new ones.
+    With ``--forget``, the latter are replaced by new credentials.
 
-    :returns: exit status
+    :returns: exit status, as in the help of the command
     """
     if conf.noun.forget:
         # The key file may be lost, and the new credentials must be sealed.
@@ -58,7 +58,10 @@ def rotate(conf: cfg.ConfigOpts) -> None:
 
 
 def _refuse_other_hosts(conf: cfg.ConfigOpts, database: storage_db.Database) -> None:
-    """Raise ConfigurationError if services of other hosts are up."""
+    """Check that no services of other hosts are up.
+
+    :raises ConfigurationError: services of other hosts are up
+    """
     settings = service.settings(conf)
     others = {one.host.partition('@')[0]
               for one in services.list_all(database, settings.service_down_time) if one.up}

@@ -13,7 +13,7 @@ _WORD = {True: 'up', False: 'down'}
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
-    """Print all services that have sent a heartbeat."""
+    """Print all services that have ever sent a heartbeat."""
     database = dependencies.open_database(conf)
     down_after = service.settings(conf).service_down_time
     found, living = services.list_all(database, down_after), pools.living(database, down_after)
@@ -27,7 +27,7 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 
 def remove(conf: cfg.ConfigOpts) -> None:
-    """Remove the service in the arguments."""
+    """Remove the service that the arguments name."""
     forget(dependencies.open_database(conf), conf.noun.binary, conf.noun.host,
            service.settings(conf).service_down_time)
 
@@ -35,8 +35,8 @@ def remove(conf: cfg.ConfigOpts) -> None:
 def forget(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
     """Remove a service, and its pools unless other services manage the same pools.
 
-    The pools are removed first. If the command is interrupted, it still finds the service when it
-    is repeated, and removes the rest.
+    The pools are removed first, so that a repeated call after an interruption still finds the
+    service.
 
     :param down_after: seconds without a heartbeat after which a service is down
     """

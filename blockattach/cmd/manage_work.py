@@ -28,7 +28,7 @@ def print_all(conf: cfg.ConfigOpts) -> None:
 
 
 def cancel(conf: cfg.ConfigOpts) -> None:
-    """Cancel the work item in the arguments.
+    """Cancel the work item that the arguments name.
 
     :raises ConfigurationError: the work item does not exist, or cannot be cancelled
     """

@@ -1,8 +1,7 @@
-"""Life cycle of commands: signals, errors at the start, and running until the process is stopped.
+"""Life cycle of commands: signal handlers, errors, and running until a signal stops the process.
 
-Signal handlers are set before most imports, which take a second. Neither this module nor the entry
-modules of the commands may therefore import other modules of this project at the top, unless those
-modules import little.
+Signal handlers are set before most imports, because imports take a second. Therefore this module
+and the entry modules of the commands must not import large modules of this project at the top.
 """
 import contextlib
 import enum
@@ -35,7 +34,7 @@ _LEAVING_SECONDS = 5.0
 
 
 class Phase(enum.Enum):
-    """Phase of a command, which determines the reaction to a stop signal."""
+    """Phase of a command, with its reaction to a stop signal."""
 
     LOADING = 'loading: exits immediately'
     BEGINNING = 'starting: rolls back the start'
@@ -45,7 +44,7 @@ class Phase(enum.Enum):
 class Interrupted(BaseException):
     """Stop signal during the start of the process.
 
-    This is a BaseException, so that no handler of errors catches it.
+    The class is derived from BaseException, so that ``except Exception`` does not catch it.
     """
 
     def __init__(self, number: int) -> None:
@@ -56,13 +55,15 @@ class Interrupted(BaseException):
 class Signals:
     """Signal handlers of the process, which are installed when an instance is created.
 
-    A second stop signal (SIGTERM, Ctrl-C) ends the process at once, for instance if it waits for a
-    broker. SIGHUP is handled when the process serves. SIGUSR2 requests a state report at any time.
+    A second stop signal (SIGTERM, SIGINT) ends the process at once, even if it waits for a broker.
+    SIGHUP has no effect before `wait` is called. SIGUSR2 requests a state report at any time.
 
     :ivar phase: current phase of the command
-    :ivar shutdown_timeout: maximum seconds until the process has stopped; 0 for no limit
+    :ivar shutdown_timeout: maximum time in seconds until the process has stopped, or 0 for no
+        limit
     :ivar report: function that is called on SIGUSR2
-    :ivar abandon: function that is called when the timeout has passed, for a short time only
+    :ivar abandon: function that is called when ``shutdown_timeout`` has passed. The process exits
+        when the function returns, or after a few seconds
     """
 
     def __init__(self, name: str) -> None:
@@ -89,7 +90,7 @@ class Signals:
     def wait(self, reload: Callable[[], None]) -> None:
         """Wait for a stop signal.
 
-        :param reload: called on SIGHUP to reload files
+        :param reload: function that is called on each SIGHUP
         """
         while True:
             number = os.read(self._woken, 1)[0]
@@ -99,7 +100,10 @@ class Signals:
                 reload()
 
     def end(self, stop: Callable[[], None]) -> None:
-        """Stop the process, and handle signals meanwhile."""
+        """Call a function that stops the process, and handle signals meanwhile.
+
+        The function is called in another thread.
+        """
         ended = threading.Event()
         failures: list[BaseException] = []
 
@@ -156,11 +160,11 @@ class Signals:
 
 @contextlib.contextmanager
 def command(name: str) -> Iterator[Signals]:
-    """Handle the signals and the errors of a command.
+    """Handle the signals and errors of a command, which is executed in the block.
 
-    All files that the process and its children create are private to the user. A known error is
-    printed in a line, and the exit status is 1. An interrupted command ends by the signal, as its
-    parent process expects.
+    Files that the process and its children create are private to the user. An error that needs no
+    traceback is printed in one line, and the exit status is 1. An interrupted command ends by the
+    signal, as its parent process expects.
     """
     # Files may contain keys and credentials.
     os.umask(_OWNER_ONLY)
@@ -181,7 +185,7 @@ def command(name: str) -> Iterator[Signals]:
 
 
 def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
-    """Make argparse list the commands in its error if none is given.
+    """Set the metavar of argparse, so that the error about a missing command lists all commands.
 
     :param subparsers: result of `argparse.ArgumentParser.add_subparsers`
     :param choices: names of the commands
@@ -191,7 +195,7 @@ def name_choices(subparsers: Any, choices: Iterable[str]) -> None:
 
 def load_services(name: str, module: str,
                   conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """Return a process with the services that a module of the wiring builds.
+    """Return a block storage process, whose services a module of the wiring builds.
 
     :param name: name of the process
     :param module: name of the module in `blockattach.wiring`
@@ -203,9 +207,10 @@ def load_services(name: str, module: str,
 
 def load_outside(name: str, module: str,
                  conf: 'cfg.ConfigOpts') -> 'processes.ServiceProcess':
-    """Return a process with services that do not use the database of block storage.
+    """Return a compute process, whose services a module of the wiring builds.
 
-    The database modules are not imported. For the parameters see `load_services`.
+    The modules of the block storage database are not imported. For the parameters, see
+    `load_services`.
     """
     from blockattach.wiring import outside
 
@@ -223,9 +228,9 @@ def _load(name: str, module: str, conf: 'cfg.ConfigOpts',
 def run(name: str, load: 'Load', text: str = '') -> int:
     """Run a process until it is stopped.
 
-    :param load: imports the modules of the process, and returns the process before it is
-        configured
-    :param text: description of the process for its help
+    :param load: function that imports the modules of the process, registers its options, and
+        returns the process
+    :param text: description of the process in the output of ``--help``
     :returns: exit status
     """
     with command(name) as signals:
@@ -257,11 +262,11 @@ def run(name: str, load: 'Load', text: str = '') -> int:
 
 
 def _nothing() -> None:
-    """Do nothing, before there is a process to report on or to abandon."""
+    """Do nothing, as `Signals.report` and `Signals.abandon` before the process is loaded."""
 
 
 def say(text: str) -> None:
-    """Print a line. A closed terminal is ignored."""
+    """Print a line on standard output. Errors, such as a closed terminal, are ignored."""
     try:
         print(text, flush=True)
     except OSError:
@@ -270,7 +275,7 @@ def say(text: str) -> None:
 
 
 def _is_known(exc: Exception) -> bool:
-    """Return True if the text of an error is enough for an operator."""
+    """Return True if the text of an error is enough for an operator, without a traceback."""
     from oslo_config import cfg
 
     from blockattach.platform import errors
@@ -279,7 +284,7 @@ def _is_known(exc: Exception) -> bool:
 
 
 def _say_unraisable(unraisable: 'sys.UnraisableHookArgs') -> None:
-    """Report an exception that Python cannot raise, except for `Interrupted`."""
+    """Print an exception that Python cannot raise, unless the exception is `Interrupted`."""
     # Python cannot raise the exception of a signal handler in some places, such as a finalizer.
     # The signal is not lost, and the process stops in order when it has started.
     if unraisable.exc_type is not Interrupted:

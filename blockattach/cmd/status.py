@@ -1,7 +1,8 @@
 """``blockattach-status``: the health of a process, and the state of an upgrade.
 
-``health`` reads the file that ``[health] file`` names. Supervisors run it every few seconds, so it
-imports hardly anything and reads no configuration. ``upgrade check`` checks the installation.
+``health`` reads the health file of a process, whose path is in ``[health] file``. Supervisors run
+this subcommand every few seconds, so it imports few modules and reads no configuration.
+``upgrade check`` checks the installation.
 """
 import argparse
 import sys
@@ -33,7 +34,7 @@ def main() -> int:
 
 
 def add_health(subparsers: Any) -> None:
-    """Add the subcommand ``health`` to argparse."""
+    """Add the parser of the subcommand ``health``."""
     _health_arguments(subparsers.add_parser(HEALTH, help=_HEALTH_TEXT,
                                             description=_HEALTH_TEXT))
 

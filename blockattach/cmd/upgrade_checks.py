@@ -1,7 +1,7 @@
 """``blockattach-status upgrade check``: checks before, during and after an upgrade.
 
-`CHECKS` lists the checks. The exit status is that of every ``*-status`` command of OpenStack: 0 if
-all checks succeed, 1 for a warning, 2 for a failure, 255 if the checks cannot run.
+`CHECKS` lists the checks. As in every ``*-status`` command of OpenStack, the exit status is 0 if
+all checks succeed, 1 for a warning, 2 for a failure, and 255 if the checks cannot run.
 """
 import sys
 import textwrap
@@ -33,7 +33,7 @@ Result = upgradecheck.Result
 
 UNKNOWN = 255
 _WIDTH = 60
-"""Width of a line of details, as in oslo.upgradecheck."""
+"""Width in characters of a line of details, as in oslo.upgradecheck."""
 
 _TEXT = 'Check the installation before, during and after an upgrade.'
 _CHECK_TEXT = ('Check the installation. Exit status: 0 if all checks succeed, 1 if there are '
@@ -43,8 +43,9 @@ _IN_PROCESS = ('inproc', 'fake')
 
 
 class Replaced(NamedTuple):
-    """Renamed option, whose old name is still read for a release.
+    """Renamed option, whose old name is still read for one release.
 
+    :ivar name: old name
     :ivar now: new name
     """
 
@@ -100,7 +101,7 @@ def bus(at: database_checks.Installation) -> Result:
 
 
 def options(at: database_checks.Installation) -> Result:
-    """Check the files for unknown, renamed and unsupported options."""
+    """Check the configuration files for unknown, renamed and unsupported options."""
     try:
         all_options.check_supported(at.conf)
     except errors.ConfigurationError as exc:
@@ -117,7 +118,7 @@ def options(at: database_checks.Installation) -> Result:
 
 
 def policy(at: database_checks.Installation) -> Result:
-    """Check that the policy files are YAML, and contain only rules that are used."""
+    """Check that the policy files are in YAML, and contain no unknown rules."""
     result = common_checks.check_policy_json(upgradecheck.UpgradeCommands(), at.conf)
     if result.code is not Code.SUCCESS:
         return result
@@ -147,12 +148,15 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 
 
 class UpgradeChecks(database_checks.Installation):
-    """All checks in the form that oslo.upgradecheck runs."""
+    """All checks of an installation, as a class that oslo.upgradecheck runs."""
 
     _upgrade_checks = CHECKS
 
     def _get_details(self, upgrade_check_result: Result) -> str | None:
-        """Return the details wrapped as in oslo.upgradecheck, keeping the line breaks."""
+        """Return the details of a result, wrapped as in oslo.upgradecheck.
+
+        Unlike in the base class, line breaks are kept.
+        """
         if upgrade_check_result.details is None:
             return None
         return '\n'.join(textwrap.fill(line, _WIDTH, subsequent_indent='  ')
@@ -160,11 +164,11 @@ class UpgradeChecks(database_checks.Installation):
 
 
 def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
-    """Run the command.
+    """Run the subcommand in the arguments.
 
     :param name: name of the command
-    :param text: description of the command for its help
-    :param add_others: adds further subcommands to argparse
+    :param text: description of the command in the output of ``--help``
+    :param add_others: function that adds the parsers of other subcommands
     :returns: exit status
     """
     conf = cfg.ConfigOpts()
@@ -187,7 +191,7 @@ def main(name: str, text: str, add_others: Callable[[Any], None]) -> int:
 
 
 def add_upgrade(subparsers: Any) -> None:
-    """Add the subcommand ``upgrade`` and its verbs to argparse."""
+    """Add the parser of the subcommand ``upgrade``, with its verb ``check``."""
     upgrade = subparsers.add_parser('upgrade', help=_TEXT, description=_TEXT)
     verbs = upgrade.add_subparsers(dest='verb', required=True)
     check = verbs.add_parser('check', help=_CHECK_TEXT, description=_CHECK_TEXT)

@@ -1,4 +1,4 @@
-"""Database checks of ``blockattach-status upgrade check``, and the installation to check."""
+"""Database checks of ``blockattach-status upgrade check``, and the class of an installation."""
 import os
 
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ _TEXT = 'utf8mb4'
 
 
 class Installation(upgradecheck.UpgradeCommands):
-    """Installation to check: its configuration and its database.
+    """Installation to check, with its configuration and database.
 
     oslo.upgradecheck passes the installation to each check.
     """
@@ -44,7 +44,7 @@ class Installation(upgradecheck.UpgradeCommands):
 
     @property
     def expanded(self) -> bool:
-        """True if the tables are expanded to this release."""
+        """True if the schema has been expanded to this release."""
         return self.found.expand == self.expected.expand
 
     def behind(self) -> list[str]:
@@ -62,7 +62,7 @@ def _later() -> Result:
 
 
 def schema(at: Installation) -> Result:
-    """Check that processes of this release can work with the tables."""
+    """Check that the schema has been expanded to this release, and not to a newer release."""
     if at.expanded:
         return ok()
     if at.found.expand is not None and at.found.expand > (at.expected.expand or ''):
@@ -75,7 +75,7 @@ def schema(at: Installation) -> Result:
 
 
 def schema_of_servers(at: Installation) -> Result:
-    """Check that compute APIs of this release can work with their tables."""
+    """Check that a configured compute database has the tables of this release."""
     try:
         compute_store.check(at.conf)
     except errors.ConfigurationError as exc:
@@ -84,7 +84,7 @@ def schema_of_servers(at: Installation) -> Result:
 
 
 def text(at: Installation) -> Result:
-    """Check that the database stores every character that names may contain."""
+    """Check that the character set of the database can store all of Unicode."""
     kind = at.engine.dialect.name
     with at.engine.connect() as connection:
         if kind == 'postgresql':
@@ -103,7 +103,7 @@ def text(at: Installation) -> Result:
 
 
 def rows(at: Installation) -> Result:
-    """Check that all rows are in the format of this release."""
+    """Check that the online data migrations have converted all rows."""
     if not at.expanded:
         return _later()
     left = online_migrations.remaining(at.database)
@@ -122,7 +122,7 @@ def services(at: Installation) -> Result:
 
 
 def contraction(at: Installation) -> Result:
-    """Check that the schema is contracted, without parts that only older releases need."""
+    """Check that the schema is contracted, which removes the parts for older releases."""
     if not at.expanded or at.found.contract == at.expected.contract:
         return ok() if at.expanded else _later()
     return Result(Code.WARNING, 'The schema is not contracted. Run blockattach-manage db sync '

@@ -1,1 +1,1 @@
-"""Commands, one module for each. ``setup.cfg`` has their names."""
+"""Commands, each in a module of its own. ``setup.cfg`` registers them by name."""

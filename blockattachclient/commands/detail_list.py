@@ -24,7 +24,7 @@ class ListAttachmentDetails(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows, newest first."""
+        """Return the column titles, and a row for each attachment, newest first."""
         service = selection.client(self)
         table = columns.LIST_LONG if parsed_args.long else columns.LIST
         volume_id = None

@@ -14,7 +14,7 @@ from blockattachclient import selection
 from blockattachclient import waiting
 
 CONNECTOR = ('initiator', 'ip', 'multipath', 'mountpoint')
-"""Options that describe the host besides its name, which are also keys of the connector."""
+"""Options that are also keys of the connector, besides the host name."""
 HIDDEN = '***'
 _NOTHING_MADE = ('Dry run: no attachment was created. Without --dry-run, this attachment would be '
                  'created.\n')
@@ -81,7 +81,7 @@ class CreateAttachment(output.ShowOne):
 
 
 def _tried(service: api.Api, waiter: waiting.Waiter, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return the attachment that would be created.
+    """Send the request as a dry run, and return the attachment that would be created.
 
     :raises CommandError: the request would be rejected
     """
@@ -92,7 +92,7 @@ def _tried(service: api.Api, waiter: waiting.Waiter, wanted: dict[str, Any]) -> 
 
 
 def _wanted(service: api.Api, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the requested attachment as the body of the request."""
+    """Return the attachment that the arguments describe, for the body of the request."""
     wanted: dict[str, Any] = {'volume_uuid': service.volume(given.volume).id}
     if given.server:
         wanted['instance_uuid'] = selection.server_id(service, given.server)
@@ -106,10 +106,10 @@ def _wanted(service: api.Api, given: argparse.Namespace) -> dict[str, Any]:
 
 def _outcome(service: api.Api, waiter: waiting.Waiter, attachment_id: str,
              connected: bool) -> dict[str, Any]:
-    """Return the attachment once it is reserved or, with a connector, connected.
+    """Wait until an attachment is created, and return the attachment.
 
-    :raises CommandError: the attachment goes to an error state, is deleted, or is not ready in
-        time
+    :param connected: True to wait until the host is connected
+    :raises CommandError: the attachment has failed or was deleted, or the timeout has expired
     """
     subject = f'attachment {attachment_id}'
     shown: dict[str, Any] = {}

@@ -29,9 +29,9 @@ class DeleteAttachment(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Delete each attachment. A failure does not stop the deletion of the others.
+        """Delete all attachments in the arguments, even if the deletion of one of them fails.
 
-        :raises CommandError: an attachment could not be deleted
+        :raises CommandError: at least one attachment could not be deleted
         """
         service = selection.client(self)
         # A service without the extension would ignore --force.

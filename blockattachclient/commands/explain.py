@@ -32,7 +32,7 @@ class ExplainAttachment(drawing.DrawnLister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows, newest attachment first."""
+        """Return the column titles, and a row for each attachment, newest first."""
         service = selection.client(self)
         service.require_extension(api.EXPLAINED)
         volume, answers = _explained(service, parsed_args)
@@ -47,8 +47,9 @@ class ExplainAttachment(drawing.DrawnLister):
 
 
 def _explained(service: api.Api, given: argparse.Namespace) -> tuple[Any, list[api.Answer]]:
-    """Return the volume, or None if an attachment was named, and the explanations.
+    """Return the explanations of an attachment, or of all attachments of a volume.
 
+    :returns: the volume, or None if the argument is an attachment, and the explanations
     :raises CommandError: neither an attachment nor a volume has this name or ID
     """
     # An ID can be that of an attachment or of a volume.
@@ -81,7 +82,7 @@ def _of_volume(service: api.Api, given: argparse.Namespace,
 
 
 def _flat(explanation: dict[str, Any]) -> dict[str, Any]:
-    """Return an explanation as the values of a row."""
+    """Return the values of an explanation for a row, by keys of `columns.EXPLANATION`."""
     record, target = explanation['record'], explanation['target']
     return {**(record['last_move'] or {}), **record, **explanation,
             'status': columns.status(record['state']), 'exported': target['exported'],

@@ -48,7 +48,7 @@ class ListAttachmentHistory(output.Lister):
 
 
 def _of_volume(service: api.Api, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the history of all attachments of a volume.
+    """Return the history of all attachments of the volume in the arguments.
 
     :raises CommandError: neither the volume nor its history exists
     """

@@ -26,7 +26,7 @@ class ConnectVolume(output.ShowOne):
     """
 
     this_host = staticmethod(initiator.of_this_host)
-    """Factory of the initiator of this host."""
+    """Function that returns the initiator of this host, which tests replace."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -43,9 +43,9 @@ class ConnectVolume(output.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[Any]]:
-        """Create the attachment, connect the volume and complete the attachment.
+        """Create an attachment, connect the volume, and complete the attachment.
 
-        :returns: the columns and their values
+        :returns: column titles and their values
         """
         host = self.this_host()
         service = selection.client(self)
@@ -72,9 +72,9 @@ class ConnectVolume(output.ShowOne):
 
 def _attached(service: api.Api, waiter: waiting.Waiter, undo: undoing.Undo,
               requested: dict[str, Any]) -> dict[str, Any]:
-    """Create an attachment that grants this host access.
+    """Create an attachment that grants this host access, and register the undoing of this step.
 
-    :raises CommandError: the request is rejected, or the connection is not iSCSI
+    :raises CommandError: the request is rejected, or the volume is not offered over iSCSI
     """
     made = waiting.create(service, waiter, requested)
     undo.by(f'deletion of attachment {made["id"]}',
@@ -91,7 +91,9 @@ def _attached(service: api.Api, waiter: waiting.Waiter, undo: undoing.Undo,
 
 def _connected(host: initiator.Initiator, undo: undoing.Undo, attachment: dict[str, Any],
                multipath: bool) -> str:
-    """Connect the volume, and return the path of its device on this host.
+    """Connect the volume to this host, and return the path of its device.
+
+    Undoing the connection is registered, unless other attachments share the session.
 
     :raises CommandError: the volume cannot be connected
     """

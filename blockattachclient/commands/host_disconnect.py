@@ -21,7 +21,7 @@ class DisconnectVolume(output.Command):
 
     prints = False
     this_host = staticmethod(initiator.of_this_host)
-    """Factory of the initiator of this host."""
+    """Function that returns the initiator of this host, which tests replace."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -34,9 +34,9 @@ class DisconnectVolume(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Disconnect the volume, then delete the attachment.
+        """Disconnect the volume, and then delete the attachment.
 
-        In this order, a connected host never lacks its attachment.
+        In this order, this host is never connected without an attachment.
 
         :raises CommandError: the volume cannot be disconnected, or the attachment cannot be
             deleted
@@ -62,10 +62,11 @@ class DisconnectVolume(output.Command):
 
 def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
             attachment_id: str | None) -> dict[str, Any]:
-    """Return the attachment of the volume to this host.
+    """Return the attachment of a volume to this host that is not for a server.
 
     :param own: connector of this host
-    :raises CommandError: no or several attachments match, or only a server uses the volume
+    :param attachment_id: id of the attachment, or None if there should be only one
+    :raises CommandError: no attachment or several attachments match
     """
     here = [one for one, _ in service.attachments({'volume_id': volume_id, 'host': own['host']})
             if initiator.is_same(one['connector'], own)]

@@ -17,9 +17,9 @@ class CleanSessions(output.Command):
     """
 
     this_host = staticmethod(initiator.of_this_host)
-    """Factory of the initiator of this host."""
+    """Function that returns the initiator of this host, which tests replace."""
     of_kernel = staticmethod(sessions.of_kernel)
-    """Function that returns the sessions of this host."""
+    """Function that returns the iSCSI sessions of this host, which tests replace."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -32,9 +32,9 @@ class CleanSessions(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """End each session that serves no attachment. A failure does not stop the others.
+        """End all sessions that serve no attachment, even if the end of one of them fails.
 
-        :raises CommandError: a session could not be ended
+        :raises CommandError: at least one session could not be ended
         """
         host, failed = self.this_host(), 0
         ended = {sessions.STALE, *([sessions.UNKNOWN] if parsed_args.unknown else [])}

@@ -17,9 +17,9 @@ class ListSessions(output.Lister):
     """
 
     this_host = staticmethod(initiator.of_this_host)
-    """Factory of the initiator of this host."""
+    """Function that returns the initiator of this host, which tests replace."""
     of_kernel = staticmethod(sessions.of_kernel)
-    """Function that returns the sessions of this host."""
+    """Function that returns the iSCSI sessions of this host, which tests replace."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -14,7 +14,7 @@ from blockattachclient import selection
 
 # The service reports outcomes as these texts, and has no codes for them.
 SETTLED = ('done', 'another process went on with it first')
-"""Outcomes of a difference that is settled."""
+"""Outcomes of differences that need no further repair."""
 FAILED, SOME_REMAIN = 1, 3
 
 
@@ -44,7 +44,7 @@ class ReconcileBackends(output.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows, one backend after the other."""
+        """Reconcile the backends, and return the column titles and a row for each difference."""
         service = selection.client(self)
         service.require_extension(api.ON_REQUEST)
         found: list[dict[str, Any]] = []
@@ -64,7 +64,7 @@ class ReconcileBackends(output.Lister):
 
 
 def _backends(service: api.Api) -> list[str]:
-    """Return the backends that are up. For members of a cluster, this is their cluster.
+    """Return the ``host@backend`` or the cluster of each volume service that is up.
 
     :raises CommandError: no backend is up
     """

@@ -58,7 +58,7 @@ class AttachVolume(output.ShowOne):
 
 def _state(service: api.Api, compute: servers.Servers, server_id: str,
            volume_id: str) -> str | None:
-    """Return the state of the attachment, or None once the server uses the volume.
+    """Return ``attaching``, or None if the volume is attached to the server.
 
     :raises CommandError: the volume was not attached, and is no longer reserved
     """

@@ -28,7 +28,7 @@ class ShowAttachmentTree(drawing.DrawnLister):
 
     def take_action(self, parsed_args: argparse.Namespace,
                     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Return the columns and the rows, by volume, host and age."""
+        """Return the column titles, and a row for each attachment, by volume, host and age."""
         found = list(_volumes(selection.client(self), parsed_args))
         self.nodes = [drawing.volume(shown, attachments) for shown, attachments in found]
         return columns.titles(columns.TREE), [
@@ -38,7 +38,7 @@ class ShowAttachmentTree(drawing.DrawnLister):
 
 def _volumes(service: api.Api, given: argparse.Namespace,
              ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Yield the values of each volume, by name, with its attachments, by host."""
+    """Yield the volumes in the order of their names, each with its attachments."""
     asked = {str(one.id): one for one in (service.volume(name, given.all_projects)
                                           for name in given.volumes)}
     by_volume: dict[str, list[dict[str, Any]]] = {volume_id: [] for volume_id in asked}
