@@ -1,4 +1,4 @@
-"""Block storage service that attaches volumes to many hosts, and isolates the hosts.
+"""Block storage service. Hosts to which it attaches the same volume are isolated from each other.
 
 Importing the package selects the threading backend of oslo.service for the process. All threads
 are native, and no module is monkey-patched.

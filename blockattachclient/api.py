@@ -1,4 +1,4 @@
-"""Client of the Block Storage API and its extension ``blockattach``, by openstacksdk."""
+"""Client of the Block Storage API and its extension ``blockattach``, based on openstacksdk."""
 import datetime
 import email.utils
 import urllib.parse
@@ -20,7 +20,7 @@ EXPLAINED = '1.4'
 WATCHED = '1.5'
 ON_REQUEST = '1.6'
 OF_VOLUME = '1.7'
-"""Versions of the extension ``blockattach`` that requests ask for.
+"""Versions of the extension ``blockattach``, one of which is in the header of each request.
 
 `FIRST` is the oldest version that has all printed data. `EXPLAINED` added the history of an
 attachment, explanations and dry runs. `WATCHED` added streams of changes. `ON_REQUEST` added pool
@@ -244,7 +244,7 @@ class Api:
         return {str(one.id): one for one in found if one is not None}
 
     def server_id(self, name: str) -> str:
-        """Return the ID of the server with a name, from Compute.
+        """Look up a server in Compute by its name, and return its ID.
 
         :raises CommandError: Compute does not respond, or no or several servers have this name
         """

@@ -6,7 +6,7 @@ import uuid
 from osc_lib import exceptions
 
 LARGEST = 2 ** 31 - 1
-"""Largest number that an argument can be. System timers accept this number of seconds."""
+"""Largest value of a numeric argument. System timers accept this number of seconds."""
 
 
 def text(value: str) -> str:
@@ -80,7 +80,7 @@ def volume_with_modes(value: str) -> tuple[str, list[str]]:
 
 
 def count(value: str) -> int:
-    """Return an argument that is a number from 0.
+    """Return an argument that is a non-negative integer.
 
     :raises ArgumentTypeError: the argument is not a number
     """

@@ -12,7 +12,7 @@ def monotonic() -> float:
 
 
 def utcnow() -> datetime.datetime:
-    """Return the current time in UTC, without a time zone as in the API."""
+    """Return the current time in UTC as a naive datetime, like the times in the API."""
     return datetime.datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
 

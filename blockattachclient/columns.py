@@ -259,7 +259,7 @@ def titles(table: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def row(table: tuple[Column, ...], shown: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the values that a row shows of a mapping, in the order of the columns."""
+    """Return the values of a mapping for a row, in the order of the columns."""
     return tuple(_value(column, shown.get(column.key)) for column in table)
 
 

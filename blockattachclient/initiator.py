@@ -72,7 +72,7 @@ class Initiator:
             return str(self._connector(multipath).connect_volume(dict(info))['path'])
 
     def disconnect(self, info: Mapping[str, Any], multipath: bool) -> None:
-        """Flush and remove the device of a volume, and end its session without other devices.
+        """Flush and remove the device of a volume. Log out if the session has no other device.
 
         :raises CommandError: the volume cannot be disconnected, or its device is in use on this
             host

@@ -11,7 +11,7 @@ DEFAULT_API_VERSION = '1'
 
 
 def make_client(instance: Any) -> api.Api:
-    """Return the API client of the plugin, ``client_manager.blockattach`` of the application."""
+    """Return the API client, which openstackclient stores as ``client_manager.blockattach``."""
     return api.Api(instance.sdk_connection)
 
 

@@ -71,7 +71,7 @@ class Servers:
         return shown
 
     def flavor(self, name_or_id: str) -> str:
-        """Return the ID of the flavor with a name or ID.
+        """Return the ID of a flavor that is given by name or ID.
 
         :raises CommandError: the flavor does not exist
         """

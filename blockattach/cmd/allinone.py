@@ -16,7 +16,7 @@ TEXT = 'Run all services in one process, for a laptop, a lab or a single host.'
 def main() -> int:
     """Run all services in this process until the process is stopped.
 
-    If the process cannot start, it prints a line on standard error, and exits with status 1.
+    If the process cannot start, a line is printed on standard error, and the exit status is 1.
     """
     return process.run(NAME, load, TEXT)
 

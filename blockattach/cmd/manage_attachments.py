@@ -44,7 +44,7 @@ def check(conf: cfg.ConfigOpts) -> int:
 def derive(conf: cfg.ConfigOpts) -> None:
     """Recompute derived values of a volume, or the allocated capacity of all pools.
 
-    :raises ConfigurationError: not exactly one of a volume and ``--counts`` is given, or the
+    :raises ConfigurationError: both or neither of a volume and ``--counts`` are given, or the
         volume does not exist
     """
     noun = conf.noun

@@ -16,7 +16,7 @@ SOME_LOST = 3
 def check(conf: cfg.ConfigOpts) -> int:
     """Print the number of credentials by key, and the credentials that cannot be decrypted.
 
-    With ``--forget``, the latter are replaced by new credentials.
+    With ``--forget``, credentials that cannot be decrypted are replaced by new credentials.
 
     :returns: exit status, as in the help of the command
     """

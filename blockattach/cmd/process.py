@@ -262,7 +262,7 @@ def run(name: str, load: 'Load', text: str = '') -> int:
 
 
 def _nothing() -> None:
-    """Do nothing, as `Signals.report` and `Signals.abandon` before the process is loaded."""
+    """Do nothing. `Signals.report` and `Signals.abandon` have this value until they are set."""
 
 
 def say(text: str) -> None:

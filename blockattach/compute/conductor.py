@@ -212,7 +212,7 @@ class Conductor(interface.ConductorInterface):
         self._guarded(act, caller, self._do)
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Finish an interrupted action that has passed its point of no return, or undo others."""
+        """Finish an interrupted action if it has passed its point of no return, else undo it."""
         def go_on(execution: work.Work, plan: work.Plan) -> None:
             execution.fence()
             (self._finish if act.finishing else self._undo)(execution, plan)

@@ -91,7 +91,7 @@ class HostError(BlockattachError):
 
 
 class HostRefused(HostError):
-    """Rejection that certainly changed nothing on the host."""
+    """Rejection of an operation that has changed nothing on the host."""
 
     code = 'host.refused'
     text = '%(reason)s'

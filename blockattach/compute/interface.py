@@ -55,7 +55,7 @@ class AgentInterface(contract.Interface):
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
     def stop(self, ctxt: context.RequestContext, server_id: str) -> None:
-        """Stop a server. The volumes remain connected."""
+        """Stop a server. The volumes remain attached to the server."""
 
     @contract.call(since='1.0', timeout=contract.Timeout.LONG)
     @abc.abstractmethod
@@ -217,7 +217,7 @@ def by_lease(agent: AgentInterface, server_id: str, generation: int,
 
 
 def conductor(bus: transport.Bus) -> ConductorInterface:
-    """Return an RPC client, each of whose messages reaches any one process of the compute API."""
+    """Return the RPC client of the compute API. One compute API process receives each message."""
     return calling.stub(ConductorInterface, bus.client(ConductorInterface))
 
 

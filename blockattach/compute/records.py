@@ -114,8 +114,9 @@ class Action:
     """Instance action, the history entry of a server action.
 
     :ivar number: position in the history
-    :ivar host: host of the server when the action began, or ended if the server still has a host
-    :ivar updated_at: time when the action began, or ended
+    :ivar host: host of the server when the action ended. While the action is in progress, and if
+        the server had no host at the end, the host when the action began
+    :ivar updated_at: time when the action ended, or began if it is in progress
     :ivar finished_at: time when the action ended, or None while it is in progress
     :ivar fault: reason of the failure, or None
     """

@@ -48,7 +48,7 @@ class Sizes:
 
     def _show(self, caller: context.RequestContext, host: str,
               events: Sequence[tuple[str, str]]) -> None:
-        """Notify guests of one host by its agent. Failures are only logged.
+        """Notify guests of one host through its agent. Failures are only logged.
 
         :param events: server id and volume id of each event
         """

@@ -113,7 +113,7 @@ class Attachments(Protocol):
 
     def of_server(self, caller: context.RequestContext, server_id: str,
                   volume_id: str | None) -> list[str]:
-        """Return the ids of the attachments to a server, in all projects if the caller may.
+        """Return the ids of the attachments to a server, in all projects that the caller may see.
 
         :param volume_id: volume of the attachments, or None for all volumes
         """

@@ -52,7 +52,7 @@ Wsgi = Callable[..., Any]
 
 
 def load() -> None:
-    """Compile the JSON schemas of all requests, which processes that are forked later share."""
+    """Compile the JSON schemas of all requests. Processes that are forked later share them."""
     for row in routes.operations():
         _ = row.checkers
 

@@ -91,9 +91,9 @@ def _build_basic(conf: cfg.ConfigOpts, files: api_conf.BasicAuthFiles,
 
 def build_outer_middleware(conf: cfg.ConfigOpts,
                            settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
-    """Build the outermost middleware, which is that of oslo.middleware.
+    """Build the layers of oslo.middleware, which surround all other middleware.
 
-    With the strategy ``noauth``, another middleware rejects clients on other machines.
+    With the strategy ``noauth``, one more layer around them rejects clients on other machines.
 
     :raises ConfigurationError: the value of an option is invalid
     """

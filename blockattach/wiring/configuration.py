@@ -45,8 +45,7 @@ class Reloads:
     def add(self, act: Callable[[], None], wrong: Wrong | None = None) -> None:
         """Register a function that is called at each reload, after the new values are set.
 
-        :param wrong: function that returns the reason why the last call of ``act`` had no effect,
-            or None
+        :param wrong: function that returns the reason why the last call of ``act`` failed, or None
         """
         self._acts.append(act)
         if wrong is not None:

@@ -67,12 +67,12 @@ def build_attachments(base: dependencies.Dependencies, volume_services: volume_r
 
 
 def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:
-    """Build the rule that users must detach volumes of servers by Nova, as in Cinder.
+    """Build the rule that users must detach volumes of servers through Nova, as in Cinder.
 
     A warning is logged if the configuration disables or limits the rule.
 
-    :raises ConfigurationError: [keystone_authtoken] is invalid, whose ``service_token_roles`` the
-        rule uses
+    :raises ConfigurationError: [keystone_authtoken] is invalid. The rule uses its option
+        ``service_token_roles``
     """
     settings = nova_conf.settings(base.conf)
     keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
@@ -101,7 +101,7 @@ def _nova(conf: cfg.ConfigOpts,
 
 
 def _service_roles(base: dependencies.Dependencies, keystone: bool) -> tuple[str, ...]:
-    """Return the roles of which a service token must have one."""
+    """Return the roles that make a token a service token. One of these roles is sufficient."""
     if not keystone:
         return context.SERVICE_ROLES
     from blockattach.wiring import authentication

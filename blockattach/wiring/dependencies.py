@@ -89,7 +89,7 @@ class Dependencies:
 
     @property
     def settle_seconds(self) -> float:
-        """Time in seconds after the start in which callers resend calls to an earlier process."""
+        """Time in seconds after the start during which callers may resend calls that were lost."""
         return (2 * rpc_conf.settings(self.conf).repeat_interval
                 if self.probe.needed or self.site is not None else 0)
 

@@ -26,7 +26,7 @@ def build_services(base: dependencies.Dependencies) -> list[server.Server]:
 
 
 def build_http(base: dependencies.Dependencies, listening: server.Server) -> server.Server:
-    """Build the API, and let a listening server run it.
+    """Build the API as the application of a server that already listens.
 
     Connections wait until the server is started.
     """

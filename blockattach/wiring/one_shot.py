@@ -22,7 +22,7 @@ _IN_MEMORY = 'fake'
 
 
 class OneShots(NamedTuple):
-    """One-shot reconcilers of backends.
+    """Reconcilers of backends, each for one pass (one-shot reconcile).
 
     :ivar backends: reconcilers by ``host@backend``
     :ivar unseen: ``host@backend`` of each backend whose target is in the memory of its service, so
@@ -88,7 +88,7 @@ def build_checker(conf: cfg.ConfigOpts, database: storage_db.Database) -> Checki
 
 def _load(conf: cfg.ConfigOpts,
           names: Iterable[str]) -> tuple[dict[str, loading.Backend], list[str]]:
-    """Load backends.
+    """Load backends, and separate backends whose targets this process cannot read.
 
     :returns: backends with targets that this process can read, by ``host@backend``, and the
         ``host@backend`` of each other backend

@@ -114,7 +114,7 @@ def define_lost(item: work.Work) -> bool:
 
 
 def hold_next(item: work.Work, devices: Iterable[records.BlockDevice] | None = None) -> None:
-    """Reserve volumes of a server by additional attachments without a host.
+    """Reserve volumes of a server with additional attachments that have no host.
 
     The ids of these attachments are recorded in ``next_attachment_id`` of the block devices.
 
@@ -210,7 +210,7 @@ def _logging_refusals(device: records.BlockDevice) -> Iterator[None]:
 
 
 def _existing(item: work.Work, device: records.BlockDevice) -> storage.Attachment | None:
-    """Return the attachment of a device, or None if block storage has none."""
+    """Return the recorded attachment of a block device, or None if it does not exist."""
     if device.attachment_id is None:
         return None
     try:

@@ -229,7 +229,7 @@ def shelve(item: work.Work) -> work.Plan:
 def shelve_offload(item: work.Work) -> work.Plan:
     """Return the plan to remove a shelved server from its host.
 
-    Each volume stays in use by an attachment without a host.
+    Each volume stays in use through an attachment without a host.
     """
     def leave() -> None:
         host = item.server.host

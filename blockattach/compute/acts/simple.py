@@ -59,7 +59,7 @@ def start(item: work.Work) -> work.Plan:
 
 
 def stop(item: work.Work) -> work.Plan:
-    """Return the plan to stop a server. Its volumes stay connected.
+    """Return the plan to stop a server. Its volumes stay attached.
 
     If the host has lost the guest of the server, the guest is defined again in the stopped state.
     """

@@ -107,7 +107,7 @@ class Work:
         return self.tools.store.devices([self.act.server_id])[self.act.server_id]
 
     def agent(self, host: str | None) -> interface.AgentInterface:
-        """Return the RPC client of a host's agent. It sends the lease of the action if supported.
+        """Return the RPC client of a host's agent, with a lease if the agent supports leases.
 
         :raises HostRefused: the host is None
         """
@@ -126,7 +126,8 @@ class Work:
         """Invalidate older leases on the server at the agents of its hosts.
 
         Afterwards the agents reject calls of the process that held the server action before, so
-        that their answers stay valid. The host of an agent that is down is disconnected instead.
+        that their answers stay valid. If an agent is down, its host is disconnected from the
+        volumes instead.
         """
         server = self.server
         for host in {server.host, server.old_host} & set(self._fencing):
@@ -155,7 +156,7 @@ class Work:
         """Create an attachment of a volume to the server, and record its id in the block device.
 
         :param connector: connector properties of the host, or None to only reserve the volume
-        :param key: text that tells apart the requests of the server action in idempotency keys
+        :param key: part of the idempotency key, unique among the requests of the server action
         :param kept_as: name of the device column for the attachment id
         :param volume_id: volume to attach, or None for the volume of the block device
         :raises ActTakenOver: another process has taken the server action over. The new attachment
@@ -199,7 +200,7 @@ class Work:
         self.release_unknown(device.volume_id)
 
     def release_next(self) -> None:
-        """Delete the additional attachments of all devices, and unrecorded ones of the server."""
+        """Delete the additional and the unrecorded attachments of all volumes of the server."""
         for device in self.devices:
             if device.next_attachment_id is not None:
                 self.tools.attachments.delete(self.caller, device.next_attachment_id)

@@ -24,7 +24,7 @@ _ADDRESS = re.compile(r'\b\d{1,3}(\.\d{1,3}){3}\b|\[[0-9a-f.]*:[0-9a-f:.]*\]', r
 class ComputeServices:
     """Dependencies of the handlers of the compute API.
 
-    Handlers read from the store, begin server actions by the conductor, and check the policy.
+    Handlers read from the store, begin server actions through the conductor, and check the policy.
     """
 
     database: store.Store

@@ -26,7 +26,7 @@ _DISK_CONFIG = 'OS-DCF:diskConfig'
 _NOT_CHANGED = frozenset(('config_drive', 'key_name'))
 """Fields that responses to updates of a server omit before microversion 2.75.
 
-They also omit the fields of extensions, such as ``OS-EXT-STS:vm_state``, but not
+Such responses also omit the fields of extensions, such as ``OS-EXT-STS:vm_state``, but not
 ``OS-DCF:diskConfig``.
 """
 _CONSTANT: tuple[tuple[operation.V, str, Any], ...] = (

@@ -101,7 +101,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def stop(self, server_id: str) -> None:
-        """Stop the guest of the server. Its disks stay connected."""
+        """Stop the guest of the server. The disks remain attached to the server."""
 
     @abc.abstractmethod
     def start(self, guest: Guest) -> None:
@@ -136,13 +136,12 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def swap(self, server_id: str, volume_id: str, disk: Disk) -> None:
-        """Copy a disk of the server to another disk, which replaces it under its device name.
+        """Copy a disk of the server to a new disk, which gets the device name of the old disk.
 
         The old disk is disconnected after the copy.
 
         :param volume_id: volume of the old disk
         :param disk: new disk
-
         :raises HostRefused: the server still has the old disk, and the new disk is not connected
         """
 

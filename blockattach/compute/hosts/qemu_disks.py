@@ -117,7 +117,7 @@ class Disks:
                        f'{exc.description}') from exc
 
     def connect(self, disk: base.Disk, initiator: str) -> None:
-        """Log in to the target of a disk through the first portal that accepts.
+        """Log in to the target of a disk through the first portal that accepts the login.
 
         The disk is not attached to the guest.
 

@@ -38,7 +38,7 @@ _KILL_SECONDS = 20.0
 _SANDBOX = 'on,obsolete=deny,resourcecontrol=deny'
 """Sandbox options of QEMU. Fork and setsid stay allowed, because QEMU daemonizes itself."""
 _MACHINE = 'pc'
-"""QEMU machine type. All its PCI slots support hotplug by ACPI, for which the guest is asked."""
+"""QEMU machine type. All its PCI slots support hotplug through ACPI, which asks the guest."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

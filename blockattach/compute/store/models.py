@@ -1,6 +1,6 @@
 """Tables of the compute service, their schema revisions, and conversion of rows to records.
 
-The tables are in a separate database, or in the database of block storage.
+The tables can share a database with other tables.
 """
 import dataclasses
 import json

@@ -79,7 +79,7 @@ class Store:
 
     def create(self, drafts: Collection[tuple[records.Server, Iterable[records.BlockDevice]]],
                act: records.Act, owner: str, lease_seconds: float) -> list[records.Act]:
-        """Insert servers with their volumes, and begin a copy of a server action on each."""
+        """Insert servers with their volumes, and begin the same server action on each server."""
         written = [models.row(device) for _, devices in drafts for device in devices]
         with self._transaction() as connected:
             connected.execute(_servers.insert(), [models.row(server) for server, _ in drafts])

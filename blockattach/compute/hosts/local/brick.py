@@ -106,7 +106,6 @@ class BrickConnector(connectors.Connector):
         """Log in to the target of a disk, and record the device.
 
         :param note: record of the connection, in which the devices are set
-
         :returns: reason of the failure without secrets, or None on success
         """
         try:

@@ -1,6 +1,6 @@
 """Interface of a connector, which attaches volumes as block devices of this host.
 
-Every method is idempotent. It handles connections that remain from an earlier process of the
+Every method is idempotent, and handles connections that remain from an earlier process of the
 agent. The files of a connector contain no secrets.
 """
 import abc

@@ -19,7 +19,7 @@ _REMOVE = 0x4C81
 
 @contextlib.contextmanager
 def held(path: str, server_id: str, volume_id: str) -> Iterator[None]:
-    """Hold a block device open exclusively within the block.
+    """Hold a block device open exclusively while the context is active.
 
     Meanwhile, no process can mount the device or make it a part of another device.
 

@@ -1,6 +1,6 @@
 """Connector for hosts without an iSCSI initiator in the kernel.
 
-For each disk, qemu-storage-daemon logs in by libiscsi, and exports the volume over NBD on a Unix
+For each disk, qemu-storage-daemon logs in with libiscsi, and exports the volume over NBD on a Unix
 socket. nbdfuse presents the export as a file, and a loop device uses this file. These processes
 and the loop device outlive the agent.
 """
