@@ -378,7 +378,8 @@ def _fenced(execution: work.Work, plan: work.Plan) -> work.Plan:
 
     def uncommitted(undo: Callable[[], None] | None) -> Callable[[], None] | None:
         if undo is None or execution.act.finishing:
-            # `Verb.finishes` sets `finishing` from the start, so it proves no point of no return.
+            # With `Verb.finishes`, `finishing` is set from the start, and does not show whether
+            # the action has passed its point of no return.
             return undo and guarded(undo)
 
         def checked() -> None:

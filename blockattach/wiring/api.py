@@ -158,7 +158,7 @@ def build_application(base: dependencies.Dependencies, services: api_services.Ap
 
 def _call_seconds(base: dependencies.Dependencies) -> float:
     """Return the time in seconds, from the arrival of a request, until its RPC calls time out."""
-    # A request that was in the queue for the maximum time has at least the same time for its call.
+    # After the maximum time in the queue, a request has at least the same time for its RPC calls.
     return max(rpc_conf.settings(base.conf).call_timeout,
                2 * api_conf.queue_settings(base.conf).timeout)
 

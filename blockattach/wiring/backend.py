@@ -50,8 +50,8 @@ def load_backend(conf: cfg.ConfigOpts, core: core_conf.CoreSettings,
     with locations.named(conf, name):
         loaded = loading.load_backend(settings)
         if settings.shared and isinstance(loaded.store, driver_base.Wipe):
-            # If two processes wiped the same volume, each would take the part of the other for
-            # done.
+            # If two processes wiped a volume at the same time, each would assume that the other
+            # process has completed its part.
             raise errors.ConfigurationError(
                 reason='a cluster does not support stores that wipe deleted volumes: with store = '
                        'lvm, set lvm_type to thin')

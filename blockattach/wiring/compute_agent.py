@@ -1,6 +1,6 @@
 """Builder of the agent of a compute host, which runs servers for the compute API.
 
-An agent runs on every host, so this module imports only what the agent needs.
+An agent runs on every host, so this module imports only modules that the agent needs.
 """
 import os
 from concurrent import futures

@@ -46,7 +46,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
-    """Open the database of the compute API, and check that its tables are those of this release.
+    """Open the database of the compute API, and check that it has the tables of this release.
 
     If no database is configured, the tables are created in a new file in the state folder.
 

@@ -93,8 +93,7 @@ class Reloads:
         return True
 
     def _find_fault(self) -> str | None:
-        """Return the reason why the configuration files cannot be reloaded, or None.
-        """
+        """Return the reason why the configuration files cannot be reloaded, or None."""
         # oslo.config applies new values before it validates them, and exits if a file cannot be
         # parsed. The files are therefore read into a copy first.
         trial, words = cfg.ConfigOpts(), io.StringIO()

@@ -72,9 +72,9 @@ applies to options of the same group.
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register the options of all groups except those of backends.
+    """Register the options of all groups, except for the groups of backends.
 
-    The group of a backend is registered when the backend is loaded.
+    The options of a backend are registered when the backend is loaded.
     """
     for group, opts in OPTIONS:
         conf.register_opts(opts, group=group)

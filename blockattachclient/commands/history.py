@@ -38,7 +38,7 @@ class ListAttachmentHistory(output.Lister):
             columns.HISTORY_LONG if parsed_args.long else columns.HISTORY)
         moves = service.history(parsed_args.subject) if arguments.is_id(
             parsed_args.subject) else None
-        # If no attachment has this ID, it can still be that of a volume.
+        # If no attachment has this ID, the ID may belong to a volume.
         if moves is None:
             service.require_extension(api.OF_VOLUME)
             table = columns.HISTORY_OF_VOLUME_LONG if parsed_args.long \

@@ -1,8 +1,8 @@
 """Host driver for QEMU guests (`doc/source/admin/compute_qemu.rst`).
 
-QEMU logs in to the targets of disks itself, and each server has its own initiator name. The actual
-disks and power state of a server are those that its QEMU process reports. The intended state is in
-the description of the server (`qemu_records`), which is written before any change.
+QEMU logs in to the targets of disks itself, and each server has its own initiator name. The QEMU
+process of a server reports the actual disks and power state of the server. The intended state is
+in the description of the server (`qemu_records`), which is written before any change.
 """
 import contextlib
 import platform

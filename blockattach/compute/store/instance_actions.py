@@ -20,7 +20,7 @@ _actions, _servers = models.instance_actions, models.servers
 class Wanted:
     """Filter for instance actions of a server. A field that is None has no effect.
 
-    :ivar before: number above those of the matching actions
+    :ivar before: number that is greater than the numbers of matching actions
     :ivar since: earliest time at which matching actions were updated
     :ivar until: latest time at which matching actions were updated
     :ivar limit: maximum number of actions to return

@@ -444,7 +444,7 @@ class Store:
                         owner=lease, deadline=db_clock.now(lease_seconds))).rowcount
                 if is_mine:
                     taken.append((row, lease))
-            # Lock servers after acts, as in `end`, to avoid deadlocks.
+            # Lock servers after server actions, as in `end`, to avoid deadlocks.
             generations = _next(connected, {row.server_id for row, _ in taken})
         # A generation is missing if the server was deleted as the action began.
         return [models.act_of(row, lease, generations.get(row.server_id, 0))
