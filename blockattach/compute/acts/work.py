@@ -332,8 +332,8 @@ class Work:
     def leave(self, host: str | None) -> None:
         """Destroy the server on a host, if the agent of the host is up.
 
-        An agent that is down destroys the server when the agent returns. Until then, the caller
-        must keep the host disconnected from the volumes.
+        If the agent is down, the server is destroyed when the agent returns. Until then, the
+        caller must keep the host disconnected from the volumes.
         """
         if self.is_up(host):
             self.agent(host).destroy(self.caller, self.act.server_id)
