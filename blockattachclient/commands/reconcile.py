@@ -13,7 +13,7 @@ from blockattachclient import output
 from blockattachclient import selection
 
 # The service reports outcomes as these texts, and has no codes for them.
-SETTLED = ('done', 'another process went on with it first')
+SETTLED = ('done', 'lost the claim to another process')
 """Outcomes of differences that need no further repair."""
 FAILED, SOME_REMAIN = 1, 3
 

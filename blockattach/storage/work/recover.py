@@ -31,7 +31,7 @@ from blockattach.storage.work import verbs
 
 LOG = oslo_log.getLogger(__name__)
 
-REPAIRED, CONFLICT = 'done', 'another process went on with it first'
+REPAIRED, CONFLICT = 'done', 'lost the claim to another process'
 _MOVED_ON = (errors.StaleGeneration, errors.NotFound, errors.InvalidTransition)
 
 
