@@ -283,4 +283,4 @@ class Reporter:
             self._conductor.report(
                 context.admin_context(), self._name, self._kind, self._version, self._servers())
         except errors.ServiceUnreachable as exc:
-            LOG.warning('Failed to report to the compute API%s', log.fields(reason=exc))
+            LOG.warning('Failed to send agent report to the compute API%s', log.fields(reason=exc))

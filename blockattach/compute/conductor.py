@@ -255,7 +255,7 @@ class Conductor(interface.ConductorInterface):
         try:
             connections.release_second(execution)
         except Exception as exc:
-            LOG.warning('Failed to release the second attachments of a server%s', log.fields(
+            LOG.warning('Failed to delete replacement attachments of server%s', log.fields(
                 server_id=act.server_id, work=act.verb, reason=exc))
         self._end([execution], {'vm_state': _V.ERROR.value}, _reason(execution.act, reason))
         return True

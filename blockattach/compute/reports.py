@@ -164,7 +164,7 @@ class Reports:
         caller = context.RequestContext(project_id=server.project_id, user_id=server.user_id,
                                         is_admin=True, overwrite=False)
         for volume_id in disks.keys() - known:
-            LOG.warning('Detaching volume not recorded for server%s', log.fields(
+            LOG.warning('Detaching volume from server, no attachment recorded%s', log.fields(
                 server_id=server.id, volume_id=volume_id, host=server.host))
             # Recorded until detached, so that the volume cannot be attached again meanwhile.
             self._detach(caller, server.id, records.BlockDevice(

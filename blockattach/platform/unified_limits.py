@@ -69,8 +69,8 @@ class UnifiedLimits:
         try:
             limits = self._ask(project_id)
         except _UNREADABLE as exc:
-            LOG.warning('Failed to read limits from Keystone: %s%s', exc,
-                        log.fields(project_id=project_id))
+            LOG.warning('Failed to read limits from Keystone%s', log.fields(
+                project_id=project_id, reason=exc))
             raise errors.LimitsUnavailable() from exc
         with self._lock:
             if len(self._known) >= _MOST_PROJECTS:

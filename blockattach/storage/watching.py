@@ -238,7 +238,7 @@ class Hub:
         try:
             act(stream)
         except OSError as exc:
-            LOG.debug('Lost the connection to a client: %s', exc)
+            LOG.debug('Lost the connection to a client%s', fields(reason=exc))
             self._close(stream)
         except (errors.BlockattachError, db_exception.DBError):
             # The database failed, which is no reason to end this stream.

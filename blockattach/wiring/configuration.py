@@ -88,7 +88,8 @@ class Reloads:
             except Exception as exc:
                 self._failed[act] = str(exc)
                 # The other parts still get the new values, which are set already.
-                LOG.exception('Failed to reload a part of the process, keeping its previous state')
+                LOG.exception('Failed to apply reloaded configuration to component, keeping '
+                              'previous state')
         LOG.info('Configuration reloaded')
         return True
 

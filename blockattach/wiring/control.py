@@ -81,7 +81,7 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
         LOG.warning('Allowing users to detach volumes of running servers, [nova] detach_rule is '
                     'off')
     elif holds and not settings.configured:
-        LOG.warning('Cannot ask Nova about attachments, only services can detach volumes of '
+        LOG.warning('Cannot query Nova for attachments, only services can detach volumes of '
                     'servers: [nova] auth_url and endpoint_override are not set')
     return detach_rule.DetachRule(
         _nova(base.conf, settings), functools.partial(attachment_queries.get, base.database),

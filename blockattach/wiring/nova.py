@@ -76,7 +76,7 @@ def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
     if not settings.configured:
         return None
     if not settings.knows_hosts:
-        LOG.warning('Cannot ask Nova about servers, reservations with a server do not expire: '
+        LOG.warning('Cannot query Nova for servers, reservations with a server do not expire: '
                     '[nova] username is not set')
         return None
     # Imported only if needed, because keystoneauth is large.

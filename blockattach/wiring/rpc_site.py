@@ -65,7 +65,7 @@ class ServiceEndpoints:
             rpc_endpoints.withdraw(self._database, [endpoint.instance])
         except errors.BlockattachError as error:
             # Nothing listens at the endpoint any more, and its row expires without heartbeats.
-            LOG.warning('Failed to remove RPC server from the directory%s',
+            LOG.warning('Failed to remove RPC endpoint from the database%s',
                         log.fields(topic=topic, host=server, reason=error))
 
     def find(self, topic: str, server: str | None = None) -> Sequence[sites.Endpoint]:

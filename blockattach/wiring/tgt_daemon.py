@@ -39,7 +39,7 @@ def warn_if_unused(base: dependencies.Dependencies, backends: Iterable[str]) -> 
         return
     pid = tgtd.Tgtd(base.core.state_path, (), 0).pid()
     if pid is not None:
-        LOG.warning('Found orphaned tgtd, stop with blockattach-manage target stop%s',
+        LOG.warning('Orphaned tgtd found running; stop tgtd with blockattach-manage target stop%s',
                     log.fields(pid=pid, path=base.core.state_path))
 
 

@@ -59,7 +59,7 @@ class AbandonedTest(base.StackTestCase):
                  for one in self.api.list('messages', '/messages')}
         self.assertEqual({('VOLUME_VOLUME_002_051', volume_id),
                           ('VOLUME_VOLUME_002_052', third)}, found)
-        self.assertIn('Attachment expired, deleting', self.service.log_text())
+        self.assertIn('Deleting expired attachment', self.service.log_text())
         self.nova.end(SERVER)
         self.until_gone(kept)
 

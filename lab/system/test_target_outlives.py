@@ -156,6 +156,6 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.start('volume')
         self.assertTrue(base.wait_for(
             lambda: self.log().count('Volume service started') == 2, SECONDS))
-        self.assertIn('Found orphaned tgtd', self.log())
+        self.assertIn('Orphaned tgtd found running', self.log())
         self.is_as_it_was()
         self.stop('volume')

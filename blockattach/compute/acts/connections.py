@@ -205,7 +205,7 @@ def _logging_refusals(device: records.BlockDevice) -> Iterator[None]:
     try:
         yield
     except _REFUSED as exc:
-        LOG.warning('Failed to release the connection of a volume%s', log.fields(
+        LOG.warning('Failed to release attachment of volume%s', log.fields(
             server_id=device.server_id, volume_id=device.volume_id, reason=exc))
 
 

@@ -179,8 +179,8 @@ def project_check(conf: cfg.ConfigOpts) -> ProjectCheck:
                 f'{base}/v3/projects/{parse.quote(project_id, safe="")}', raise_exc=False,
                 auth=token_endpoint.Token(base, caller.auth_token)).status_code
         except keystone_errors.ClientException as failure:
-            LOG.warning('Failed to look up project in Keystone: %s%s', failure,
-                        log.fields(project_id=project_id))
+            LOG.warning('Failed to look up project in Keystone%s', log.fields(
+                project_id=project_id, reason=failure))
             raise errors.IdentityUnavailable from failure
         if status == 404:
             raise errors.ProjectNotFound(project_id=project_id)
@@ -188,8 +188,8 @@ def project_check(conf: cfg.ConfigOpts) -> ProjectCheck:
             raise errors.NotAuthorized('Keystone does not allow the caller to look up the '
                                        'project.')
         if status != 200:
-            LOG.warning('Failed to look up project in Keystone: status %d%s', status,
-                        log.fields(project_id=project_id))
+            LOG.warning('Failed to look up project in Keystone%s', log.fields(
+                project_id=project_id, status=status))
             raise errors.IdentityUnavailable
 
     return check

@@ -234,7 +234,7 @@ class Client:
                 if now >= min(until, hopeless):
                     raise
                 if not attempt:
-                    LOG.warning('Resending call, no heartbeat from the server%s', fields(
+                    LOG.warning('Retrying call, server not responding%s', fields(
                         method=name, topic=self._server_name(), reason=error))
                 if (early := min(begun + pause, until) - now) > 0:
                     self._clock.wait(threading.Event(), early)

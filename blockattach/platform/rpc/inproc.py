@@ -162,7 +162,7 @@ class Broker:
         self._waiting[address].popleft()
         if address not in self._overflowing:
             self._overflowing.add(address)
-            LOG.warning('Dropping notifications without a reader%s',
+            LOG.warning('Dropping oldest notifications, queue full%s',
                         fields(topic=address.name))
 
     def withdraw(self, letter: Letter) -> None:

@@ -62,7 +62,8 @@ class Notifications:
                 notifier = notifier.prepare(publisher_id=publisher)
             notifier.info(ctxt, event_type, payload)
         except Exception as error:
-            LOG.warning('Failed to send notification: %s%s', error, fields(event_type=event_type))
+            LOG.warning('Failed to send notification%s', fields(
+                event_type=event_type, reason=error))
 
     def close(self) -> None:
         """Close the transport. Nothing is sent afterwards."""

@@ -431,4 +431,4 @@ class Server:
             except Exception as error:
                 # The work is done, only the connection to the broker has failed. The consumers
                 # end with the connection.
-                LOG.warning('Failed to close the queues of a server%s', fields(reason=error))
+                LOG.warning('Failed to close the queues of an RPC server%s', fields(reason=error))

@@ -27,6 +27,7 @@ from blockattach.platform import clock as clocks
 from blockattach.platform import context
 from blockattach.platform import errors
 from blockattach.platform.conf import rpc as rpc_conf
+from blockattach.platform.log import fields
 from blockattach.platform.rpc import calling
 from blockattach.platform.rpc import contract
 from blockattach.platform.rpc import oslo_drivers
@@ -213,7 +214,7 @@ class Bus:
             transport.cleanup()
         except Exception as error:
             # Errors of the driver, kombu and amqp have no common base class.
-            LOG.warning('Failed to close connections to the broker: %s', error)
+            LOG.warning('Failed to close connections to the broker%s', fields(reason=error))
 
     def _cap(self, interface: type[contract.Interface]) -> str:
         """Return the newest version of an interface that may be sent.

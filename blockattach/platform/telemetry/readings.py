@@ -52,5 +52,5 @@ class Readings:
                 for row, reading in read().items():
                     found.setdefault(row, {}).update(reading)
             except Exception as error:
-                LOG.warning('Failed to read metrics: %s%s', error, log.fields(reading=name))
+                LOG.warning('Failed to read metrics%s', log.fields(reading=name, reason=error))
         return found

@@ -303,7 +303,7 @@ class Loop:
         try:
             act(connection)
         except OSError as exc:
-            LOG.debug('Lost the connection to a client: %s', exc)
+            LOG.debug('Lost the connection to a client%s', fields(reason=exc))
             self.close(connection)
         except Exception:
             LOG.exception('Failed to serve connection')
@@ -435,7 +435,7 @@ class Loop:
             try:
                 self._begin(sock, address)
             except OSError as exc:
-                LOG.debug('Lost the connection to a client: %s', exc)
+                LOG.debug('Lost the connection to a client%s', fields(reason=exc))
                 sock.close()
         self._watch_listening(False)
 

@@ -193,7 +193,7 @@ class BackendCalls:
             # attachment.
             now = self._now(new)
             return now if self._is_connected(new, now) else None
-        LOG.warning('Attachment rolled back after an uncertain failure%s',
+        LOG.warning('Attachment rolled back, outcome of backend call unknown%s',
                     log.fields(attachment_id=new.id, volume_id=new.volume_id))
         return None
 

@@ -224,7 +224,11 @@ DOWNLOAD = Verb(
     cancels=Cancels.ALWAYS, failed_message=messages.DOWNLOAD_FAILED,
     cancelled_message=messages.DOWNLOAD_CANCELLED)
 REIMAGE = dataclasses.replace(
-    DOWNLOAD, name='reimage', failed_message=messages.REIMAGE_FAILED,
+    DOWNLOAD, name='reimage',
+    done=Ending(_Event.DOWNLOADED, 'Volume reimaged', _keep_image_metadata, reads=True),
+    failed=Ending(_Event.DOWNLOAD_FAILED, 'Failed to reimage volume'),
+    cancelled=Ending(_Event.DOWNLOAD_FAILED, 'Volume reimage cancelled'),
+    failed_message=messages.REIMAGE_FAILED,
     cancelled_message=messages.REIMAGE_CANCELLED)
 UPLOAD = Verb(
     'volume', 'upload', (_Own.UPLOADING,),

@@ -128,7 +128,7 @@ class Converger:
             with self.leases.pair(volume_id, initiator) as lease:
                 self.converge(lease)
         except Exception as exc:
-            LOG.warning('Failed to converge grant, will retry%s', log.fields(
+            LOG.warning('Failed to repair grant, will retry%s', log.fields(
                 volume_id=volume_id, initiator=initiator, reason=exc),
                 exc_info=not errors.is_known(exc))
 

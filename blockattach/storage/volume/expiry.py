@@ -137,7 +137,7 @@ class Expirer:
         caller, ending = context.admin_context(), expiry_rule.ENDINGS[row.state]
         ended = self._manager.abandon(caller, row, ending.event)
         # Reported only now, because `abandon` fails if the attachment has changed meanwhile.
-        LOG.warning('Attachment expired, deleting%s', _fields(row))
+        LOG.warning('Deleting expired attachment%s', _fields(row))
         messages.create(self._database, row.project_id, caller.request_id, ending.text,
                         row.volume_id, words=f'Attachment {row.id}.')
         self._manager.go_on(caller, ended)

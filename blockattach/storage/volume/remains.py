@@ -52,7 +52,7 @@ class Remains:
         try:
             self._backend.delete(volume)
         except Exception as exc:
-            LOG.error('Failed to delete remains of volume%s', log.fields(
+            LOG.error('Failed to delete leftover volume from backend%s', log.fields(
                 volume_id=volume.id, pool=volume.pool, reason=exc),
                 exc_info=not errors.is_known(exc))
             return False

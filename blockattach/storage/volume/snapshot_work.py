@@ -134,7 +134,7 @@ class SnapshotWork:
         try:
             self._backend.delete_snapshot(*item)
         except Exception as exc:
-            LOG.error('Failed to delete remains of snapshot%s', log.fields(
+            LOG.error('Failed to delete leftover snapshot from backend%s', log.fields(
                 snapshot_id=item.snapshot.id, pool=item.volume.pool, reason=exc),
                 exc_info=not errors.is_known(exc))
             return False

@@ -153,7 +153,7 @@ class Server:
             if not full:
                 self._connections[connection] = _State.UNPROVED
         if oldest is not None or full:
-            LOG.warning('Rejecting connection, the limit of %s connections is reached', self._most)
+            LOG.warning('Rejecting connection, limit of %s connections reached', self._most)
         if oldest is not None:
             # The thread of the connection closes it.
             _refuse(oldest)
