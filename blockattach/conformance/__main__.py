@@ -3,7 +3,7 @@
     blockattach-conformance my_driver.tests.test_conformance
 
 Each module contains test classes that are derived from the kits. The results of all classes that
-test the same driver are printed as one table. The exit status is 1 if a behaviour failed, or if
+test the same driver are printed as one table. The exit status is 1 if a behavior failed, or if
 the declared capabilities of a driver differ from its proved capabilities.
 """
 import argparse
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description='Run the conformance kits against a driver and print the results.')
     parser.add_argument('modules', nargs='*', metavar='MODULE',
                         help='module with test classes derived from the kits')
-    parser.add_argument('--list', action='store_true', help='list the behaviours and exit')
+    parser.add_argument('--list', action='store_true', help='list the behaviors and exit')
     parser.add_argument('--version', action='version', version=version.version_string())
     options = parser.parse_args(arguments)
     if options.list:
@@ -111,9 +111,9 @@ def _is_sound(driver_report: report.Report) -> bool:
 
 def _list() -> None:
     for noun, parts in KITS.items():
-        behaviours = list(dict.fromkeys(report.behaviours(*parts)))
-        print(f'{noun}: {len(behaviours)} behaviours')
-        for contract, name in behaviours:
+        behaviors = list(dict.fromkeys(report.behaviors(*parts)))
+        print(f'{noun}: {len(behaviors)} behaviors')
+        for contract, name in behaviors:
             print(f'  {contract}: {name}')
 
 

@@ -15,7 +15,7 @@ _ROUNDS = 4096
 
 
 class DiskContract(store_base.StoreBase):
-    """Behaviours of a store that implements `base.Disks`."""
+    """Behaviors of a store that implements `base.Disks`."""
 
     provable = frozenset({'disks'})
 
@@ -53,7 +53,7 @@ class DiskContract(store_base.StoreBase):
 
 
 class DiscardContract(store_base.StoreBase):
-    """Behaviours of a store that implements `base.Discard`."""
+    """Behaviors of a store that implements `base.Discard`."""
 
     provable = frozenset({'discard'})
 
@@ -106,7 +106,7 @@ class DiscardContract(store_base.StoreBase):
 
 
 class WipeContract(store_base.StoreBase):
-    """Behaviours of a store that implements `base.Wipe`."""
+    """Behaviors of a store that implements `base.Wipe`."""
 
     provable = frozenset({'wipe'})
 
@@ -173,7 +173,7 @@ class WipeContract(store_base.StoreBase):
 
 
 class ManageContract(store_base.StoreBase):
-    """Behaviours of a store that implements `base.Manage`."""
+    """Behaviors of a store that implements `base.Manage`."""
 
     provable = frozenset({'manage'})
 

@@ -18,7 +18,7 @@ _RUNNING, _STOPPED = base.Power.RUNNING, base.Power.STOPPED
 
 
 class HostContract(unittest.TestCase):
-    """Behaviours of `blockattach.compute.hosts.base.Host`.
+    """Behaviors of `blockattach.compute.hosts.base.Host`.
 
     :cvar moves: True if hosts of this kind support the live migration of servers
     :cvar has_bytes: True if guests can read and write disks; a subclass that sets True must

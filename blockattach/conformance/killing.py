@@ -42,7 +42,7 @@ class _Scene(NamedTuple):
 
 
 class KillContract(store_base.StoreBase):
-    """Behaviours of a store whose process is killed during a verb."""
+    """Behaviors of a store whose process is killed during a verb."""
 
     kill_points: int | None = 5
     """Number of points at which each verb is killed; None for all possible points."""

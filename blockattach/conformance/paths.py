@@ -17,7 +17,7 @@ def in_capitals(grant: connection.Grant) -> connection.Grant:
 
 
 class InitiatorContract(target_base.TargetBase):
-    """Behaviours of a target regarding initiator names."""
+    """Behaviors of a target regarding initiator names."""
 
     def test_initiator_sent_in_another_case_has_one_grant(self) -> None:
         # Initiator names are the same name in upper and lower case (RFC 7143, 4.2.7.1).
@@ -52,7 +52,7 @@ class InitiatorContract(target_base.TargetBase):
 
 
 class PortalContract(target_base.TargetBase):
-    """Behaviours of a target regarding the portals in a connection."""
+    """Behaviors of a target regarding the portals in a connection."""
 
     def test_each_portal_is_listed_once(self) -> None:
         export = self.an_export()
@@ -87,9 +87,9 @@ class PortalContract(target_base.TargetBase):
 
 
 class PathContract(PortalContract):
-    """Behaviours of a target that a real initiator sees at each portal.
+    """Behaviors of a target that a real initiator sees at each portal.
 
-    The behaviours are skipped unless `host` returns an initiator.
+    The behaviors are skipped unless `host` returns an initiator.
     """
 
     def setUp(self) -> None:
@@ -111,7 +111,7 @@ class PathContract(PortalContract):
                  grant: connection.Grant) -> list[target_base.Held]:
         """Grant an initiator access, log in at every portal, and return the sessions.
 
-        The behaviour is skipped if the target has only one portal.
+        The behavior is skipped if the target has only one portal.
         """
         made = self.target.grant(export, grant)
         self._need_paths(made)

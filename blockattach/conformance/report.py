@@ -1,9 +1,9 @@
-"""Reports of the conformance kits: proved, skipped and failed behaviours of a driver.
+"""Reports of the conformance kits: proved, skipped and failed behaviors of a driver.
 
-Each test class prints a short report after its tests. The report names each skipped behaviour and
+Each test class prints a short report after its tests. The report names each skipped behavior and
 the reason::
 
-    conformance: FileStoreTest: 56 behaviours: 51 proved, 4 not declared, 1 skipped, 0 failed
+    conformance: FileStoreTest: 56 behaviors: 51 proved, 4 not declared, 1 skipped, 0 failed
     conformance: FileStoreTest: declared: clone; proved: clone
     conformance: FileStoreTest: skipped a device in use is refused: no lsof
 
@@ -26,7 +26,7 @@ _UNDECLARED = 'the driver does not declare '
 
 
 class Outcome(enum.StrEnum):
-    """Outcome of the test of one behaviour."""
+    """Outcome of the test of one behavior."""
 
     PROVED = 'proved'
     NOT_DECLARED = 'not declared'
@@ -35,11 +35,11 @@ class Outcome(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Behaviour:
-    """Result of testing one named behaviour of a contract on a driver.
+class Behavior:
+    """Result of testing one named behavior of a contract on a driver.
 
     :ivar contract: name of the class that defines the test
-    :ivar why: reason of a skipped or failed behaviour
+    :ivar why: reason of a skipped or failed behavior
     """
 
     contract: str
@@ -55,7 +55,7 @@ class Report:
     :ivar driver: name of the test class; name of the driver class in a joined report
     :ivar provable: capabilities that this part of the kit can prove
     :ivar declared: capabilities that the driver declares
-    :ivar whole: True if all behaviours of the part were run, not a selection
+    :ivar whole: True if all behaviors of the part were run, not a selection
     :ivar subject: name of the driver class; empty until a test has created a driver
     """
 
@@ -63,7 +63,7 @@ class Report:
     provable: frozenset[str] = frozenset()
     declared: frozenset[str] = frozenset()
     proved: set[str] = dataclasses.field(default_factory=set)
-    behaviours: list[Behaviour] = dataclasses.field(default_factory=list)
+    behaviors: list[Behavior] = dataclasses.field(default_factory=list)
     whole: bool = True
     subject: str = ''
 
@@ -76,41 +76,41 @@ class Report:
         return frozenset(self.proved) - self.declared
 
     def count(self, outcome: Outcome) -> int:
-        return sum(behaviour.outcome is outcome for behaviour in self.behaviours)
+        return sum(behavior.outcome is outcome for behavior in self.behaviors)
 
     def join(self, other: 'Report') -> None:
         """Add the report of another part of the kit on the same driver."""
         self.provable |= other.provable
         self.declared |= other.declared
         self.proved |= other.proved
-        self.behaviours += other.behaviours
+        self.behaviors += other.behaviors
         self.whole = self.whole and other.whole
 
     def head(self) -> list[str]:
-        """Return lines with the numbers of behaviours by outcome, and with the capabilities."""
+        """Return lines with the numbers of behaviors by outcome, and with the capabilities."""
         counts = ', '.join(f'{self.count(outcome)} {outcome}' for outcome in Outcome)
-        return [f'{len(self.behaviours)} behaviours: {counts}',
+        return [f'{len(self.behaviors)} behaviors: {counts}',
                 f'declared: {_words(self.declared)}; proved: {_words(self.proved)}',
                 *(f'declared and not proved: {name}' for name in sorted(self.unproved())),
                 *(f'proved and not declared: {name}' for name in sorted(self.undeclared()))]
 
     def lines(self) -> list[str]:
-        """Return the short report, which lists skipped and failed behaviours only."""
-        unproved = [f'{behaviour.outcome} {behaviour.name}: {behaviour.why}'
-                    for behaviour in self.behaviours
-                    if behaviour.outcome in (Outcome.SKIPPED, Outcome.FAILED)]
+        """Return the short report, which lists skipped and failed behaviors only."""
+        unproved = [f'{behavior.outcome} {behavior.name}: {behavior.why}'
+                    for behavior in self.behaviors
+                    if behavior.outcome in (Outcome.SKIPPED, Outcome.FAILED)]
         return [f'conformance: {self.driver}: {line}' for line in (*self.head(), *unproved)]
 
     def table(self) -> list[str]:
-        """Return the full report, which lists every behaviour by contract."""
-        by_contract: dict[str, list[Behaviour]] = collections.defaultdict(list)
-        for one in self.behaviours:
+        """Return the full report, which lists every behavior by contract."""
+        by_contract: dict[str, list[Behavior]] = collections.defaultdict(list)
+        for one in self.behaviors:
             by_contract[one.contract].append(one)
         found = [self.driver, *(f'  {line}' for line in self.head())]
-        for contract, behaviours in by_contract.items():
+        for contract, behaviors in by_contract.items():
             found.append(f'  {contract}')
             found += [f'    {one.outcome:12}  {one.name}{f": {one.why}" if one.why else ""}'
-                      for one in behaviours]
+                      for one in behaviors]
         return found
 
     def print(self, stream: TextIO | None = None) -> None:
@@ -144,7 +144,7 @@ class Reported(unittest.TestCase):
     @classmethod
     def tearDownClass(cls) -> None:
         known = unittest.TestLoader().getTestCaseNames(cls)
-        cls.report.whole = len(cls.report.behaviours) >= len(known)
+        cls.report.whole = len(cls.report.behaviors) >= len(known)
         super().tearDownClass()
         if not cls.prints_report:
             return
@@ -152,8 +152,8 @@ class Reported(unittest.TestCase):
         if cls.report.undeclared():
             raise AssertionError(f'{cls.report.driver} supports undeclared capabilities: '
                                  f'{_words(cls.report.undeclared())}')
-        # A skipped behaviour may be the one that proves a capability, for instance if this machine
-        # has no initiator. A failed behaviour has been reported.
+        # A skipped behavior may be the one that proves a capability, for instance if this machine
+        # has no initiator. A failed behavior has been reported.
         left_out = cls.report.count(Outcome.SKIPPED) or cls.report.count(Outcome.FAILED)
         if cls.report.whole and cls.report.unproved() and not left_out:
             raise AssertionError(f'{cls.report.driver} declares unproved capabilities: '
@@ -166,7 +166,7 @@ class Reported(unittest.TestCase):
         super().run(noted)  # type: ignore[arg-type]
         # unittest does not call setUpClass of a skipped class, so the class has no report.
         if hasattr(self, 'report'):
-            self.report.behaviours.append(Behaviour(
+            self.report.behaviors.append(Behavior(
                 _contract_of(type(self), self._testMethodName), _sentence(self._testMethodName),
                 noted.outcome, noted.why))
         return noted.result
@@ -191,13 +191,13 @@ class Reported(unittest.TestCase):
         """Record that the running test has proved a capability."""
         self.report.proved.add(capability)
 
-    def leaves_out(self, behaviour: str, reason: str) -> NoReturn:
+    def leaves_out(self, behavior: str, reason: str) -> NoReturn:
         """Skip the running test, because this environment does not permit it.
 
-        :param behaviour: description of the untested behaviour
+        :param behavior: description of the untested behavior
         :param reason: reason, which the report shows
         """
-        raise unittest.SkipTest(f'{behaviour}: {reason}')
+        raise unittest.SkipTest(f'{behavior}: {reason}')
 
 
 def _halves(driver: object) -> dict[str, list[str]]:
@@ -248,8 +248,8 @@ class _Noted:
         self.outcome, self.why = Outcome.FAILED, lines[0] if lines else error[0].__name__
 
 
-def behaviours(*kits: type[Reported]) -> list[tuple[str, str]]:
-    """Return the contract and the name of each behaviour that the kits test."""
+def behaviors(*kits: type[Reported]) -> list[tuple[str, str]]:
+    """Return the contract and the name of each behavior that the kits test."""
     return [(_contract_of(kit, name), _sentence(name)) for kit in kits
             for name in unittest.TestLoader().getTestCaseNames(kit)]
 

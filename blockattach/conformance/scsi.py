@@ -1,6 +1,6 @@
 """Part of the conformance kit for targets: SCSI commands (unmap, block sizes, reservations).
 
-Each behaviour is tested on every target. A target fails if it has a capability that it does not
+Each behavior is tested on every target. A target fails if it has a capability that it does not
 declare, or declares a capability that it does not have.
 """
 import dataclasses
@@ -24,9 +24,9 @@ _MARKER = b'written by another host!'
 
 
 class ScsiContract(target_base.TargetBase):
-    """Behaviours of a target that hosts see by SCSI commands.
+    """Behaviors of a target that hosts see by SCSI commands.
 
-    The behaviours are skipped unless `commander` returns a host.
+    The behaviors are skipped unless `commander` returns a host.
     """
 
     provable = frozenset({'live_resize', 'native_blocks', 'unmap'})

@@ -8,7 +8,7 @@ _NOTHING = b'\0' * 4096
 
 
 class SnapshotContract(store_base.StoreBase):
-    """Behaviours of a store that implements `base.Snapshots`, `CloneSnapshot` or `Revert`."""
+    """Behaviors of a store that implements `base.Snapshots`, `CloneSnapshot` or `Revert`."""
 
     provable = frozenset({'clone_snapshot', 'revert', 'snapshots'})
 
@@ -80,7 +80,7 @@ class SnapshotContract(store_base.StoreBase):
 
     def test_snapshot_outlives_its_volume_or_holds_it(self) -> None:
         volume, snapshot = self._kept()
-        # Either behaviour is allowed. Some stores cannot delete a volume that has snapshots.
+        # Either behavior is allowed. Some stores cannot delete a volume that has snapshots.
         try:
             self.store.delete(volume)
         except errors.BackendRefused:
@@ -215,7 +215,7 @@ class SnapshotContract(store_base.StoreBase):
     def _kept(self) -> tuple[base.StoredVolume, base.StoredSnapshot]:
         """Return a volume that begins with `store_base.MARK`, and a snapshot of the volume.
 
-        The behaviour is skipped unless the store can also clone snapshots.
+        The behavior is skipped unless the store can also clone snapshots.
         """
         store = self._snapshots()
         self.needs('clone_snapshot')

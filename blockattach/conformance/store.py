@@ -31,7 +31,7 @@ _POOL_KEYS: dict[str, type | tuple[type, ...]] = {
 class StoreContract(snapshots.SnapshotContract, capabilities.WipeContract,
                     capabilities.DiscardContract, capabilities.ManageContract,
                     capabilities.DiskContract, killing.KillContract):
-    """Behaviours of `base.VolumeStore`, and of the optional capabilities of a store."""
+    """Behaviors of `base.VolumeStore`, and of the optional capabilities of a store."""
 
     provable = frozenset({'clone'})
     rounds_at_once = 5

@@ -31,7 +31,7 @@ CAPABILITIES = frozenset({'daemon', 'host_reservations', 'live_resize', 'native_
 
 
 class TargetContract(paths.PortalContract, paths.InitiatorContract):
-    """Behaviours of `base.ExportTarget`."""
+    """Behaviors of `base.ExportTarget`."""
 
     def test_every_declared_capability_can_be_proved_by_this_kit(self) -> None:
         self.assertLessEqual(self.report.declared, CAPABILITIES)
@@ -208,9 +208,9 @@ class TargetContract(paths.PortalContract, paths.InitiatorContract):
 
 
 class AccessContract(paths.PathContract):
-    """Behaviours of a target that initiators see: access, modes and sessions.
+    """Behaviors of a target that initiators see: access, modes and sessions.
 
-    The behaviours are skipped unless `host` returns an initiator.
+    The behaviors are skipped unless `host` returns an initiator.
     """
 
     def test_initiator_logs_in_by_each_form_that_was_sent(self) -> None:
@@ -341,7 +341,7 @@ class AccessContract(paths.PathContract):
 
 
 class ResizeContract(TargetBase):
-    """Behaviours of a target that implements `base.LiveResize`.
+    """Behaviors of a target that implements `base.LiveResize`.
 
     `blockattach.conformance.scsi` tests that hosts see the new size.
     """
@@ -371,7 +371,7 @@ class ResizeContract(TargetBase):
 
 
 class DaemonContract(TargetBase):
-    """Behaviours of a target that implements `base.Daemon`."""
+    """Behaviors of a target that implements `base.Daemon`."""
 
     provable = frozenset({'daemon'})
 
@@ -433,7 +433,7 @@ class DaemonContract(TargetBase):
 
 
 class ReservationContract(TargetBase):
-    """Behaviours of a target that implements `base.HostReservations`."""
+    """Behaviors of a target that implements `base.HostReservations`."""
 
     provable = frozenset({'host_reservations'})
 

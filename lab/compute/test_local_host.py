@@ -124,7 +124,7 @@ class LocalHostTest(NbdTestCase, hosts.HostContract):
 
 
 class DisksTest(NbdTestCase, unittest.TestCase):
-    """Behaviour of local disks that the conformance kit does not test."""
+    """Behavior of local disks that the conformance kit does not test."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""Behaviour of QEMU guests that no fake host shows, including failures of guests and of QEMU."""
+"""Behavior of QEMU guests that no fake host shows, including failures of guests and of QEMU."""
 import dataclasses
 import os
 import signal

@@ -6,7 +6,7 @@ import unittest
 
 from lab.guests.machines import guest
 
-STORES, TARGETS = 'behaviour of a store', 'behaviour of a target'
+STORES, TARGETS = 'behavior of a store', 'behavior of a target'
 """Headings of the tables of conformance."""
 
 # A kit takes two minutes on an idle machine.
@@ -32,7 +32,7 @@ class LabTestCase(unittest.TestCase):
         cls._keep(f'{name}.txt', text)
 
     def run_kit(self, machine, heading, backend, *names):
-        """Run a conformance kit in a guest, and report the tested behaviours.
+        """Run a conformance kit in a guest, and report the tested behaviors.
 
         :param heading: heading of the table that the kits of this kind share
         :param backend: heading of the column of this kit

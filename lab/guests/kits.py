@@ -2,7 +2,7 @@
 
 The names are those of unittest. The argument ``elsewhere=CAPABILITY`` names a declared capability
 that other devices prove. The last line of the output is JSON: outcomes of the tests
-(``behaviours``), capabilities that the driver has ``declared``, and those that the kit has
+(``behaviors``), capabilities that the driver has ``declared``, and those that the kit has
 ``proved``. The exit status is 1 if a test failed, or if declared and proved capabilities differ.
 """
 import json
@@ -17,7 +17,7 @@ class Reported(unittest.TextTestResult):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.behaviours = {}
+        self.behaviors = {}
         self._kinds = set()
 
     def capabilities(self, noun):
@@ -40,7 +40,7 @@ class Reported(unittest.TextTestResult):
 
     def _note(self, test, outcome):
         name = test.id().rpartition('.')[2].removeprefix('test_').replace('_', ' ')
-        self.behaviours[name] = outcome
+        self.behaviors[name] = outcome
 
 
 def main():
@@ -53,7 +53,7 @@ def main():
     as_declared = set(declared) - elsewhere == set(proved)
     if not as_declared:
         print(f'declared capabilities are {declared}, proved are {proved}', file=sys.stderr)
-    print('\n' + json.dumps({'behaviours': result.behaviours, 'declared': declared,
+    print('\n' + json.dumps({'behaviors': result.behaviors, 'declared': declared,
                              'proved': proved}))
     return 0 if result.wasSuccessful() and as_declared else 1
 

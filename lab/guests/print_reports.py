@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Print the reports of the tests in guests: texts, then tables of the tested behaviours.
+"""Print the reports of the tests in guests: texts, then tables of the tested behaviors.
 
-A table has a row for each behaviour and a column for each backend. Used by tools/run-lab.
+A table has a row for each behavior and a column for each backend. Used by tools/run-lab.
 """
 import json
 import pathlib
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-# Cell of a behaviour that the kit of a backend does not test.
+# Cell of a behavior that the kit of a backend does not test.
 NOT_ASKED = '-'
 
 
@@ -33,11 +33,11 @@ def main() -> None:
 
 
 def table(heading: str, kits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table with a column for each backend and a row for each behaviour.
+    """Yield the lines of a table with a column for each backend and a row for each behavior.
 
     The last lines list the optional capabilities of each backend.
     """
-    names = sorted({name for kit in kits for name in kit['behaviours']})
+    names = sorted({name for kit in kits for name in kit['behaviors']})
     first = max(map(len, [heading, *names]))
     widths = [max(len(kit['backend']), len('skipped')) for kit in kits]
 
@@ -48,9 +48,9 @@ def table(heading: str, kits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield row(heading, [kit['backend'] for kit in kits])
     yield '  '.join('-' * width for width in (first, *widths))
     for name in names:
-        yield row(name, [kit['behaviours'].get(name, NOT_ASKED) for kit in kits])
-    yield row(f'{len(names)} behaviours, ok', [
-        str(list(kit['behaviours'].values()).count('ok')) for kit in kits])
+        yield row(name, [kit['behaviors'].get(name, NOT_ASKED) for kit in kits])
+    yield row(f'{len(names)} behaviors, ok', [
+        str(list(kit['behaviors'].values()).count('ok')) for kit in kits])
     for kit in kits:
         for noun in ('declared', 'proved'):
             if kit[noun]:

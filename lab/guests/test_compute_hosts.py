@@ -3,7 +3,7 @@ from lab.guests import base
 from lab.guests.machines import guest as guests
 from lab.guests.machines import initiator
 
-HOSTS = 'behaviour of a host'
+HOSTS = 'behavior of a host'
 
 
 class BrickTest(base.LabTestCase):

@@ -1,4 +1,4 @@
-"""Behaviour of a bus while time passes, over each transport."""
+"""Behavior of a bus while time passes, over each transport."""
 import concurrent.futures
 import dataclasses
 import queue

@@ -62,7 +62,7 @@ class AttachmentNotifications:
                 attachment, volume, self._read_rows(volume.id))
             body = payload.to_body()
         except Exception as error:
-            # The move is committed. A failed notification must not make its request fail.
+            # The state change is committed. A failed notification must not fail the request.
             LOG.warning('Failed to send notification%s', fields(
                 event_type=event_type, attachment_id=attachment.id,
                 volume_id=attachment.volume_id, reason=error))

@@ -2,7 +2,7 @@
 
 `main` is ``lvm VERB ...`` with the folder of a machine before the verb. The state is in
 ``FOLDER/state`` and the logical volumes are sparse files in ``FOLDER/dev/<group>``. The messages
-are those of LVM 2.03. The stand-in imitates the behaviour of the real LVM that the tests of the
+are those of LVM 2.03. The stand-in imitates the behavior of the real LVM that the tests of the
 lab show, and supports only the commands and options of the lvm store.
 
 As on a disk, a new linear volume contains the data that was in its space before.

@@ -73,12 +73,12 @@ class ExampleTest(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         head, counts, declared, *_ = done.stdout.splitlines()
         self.assertEqual('DirectoryStore', head)
-        self.assertRegex(counts, r'^  \d+ behaviours: \d+ proved, .* 4 skipped, 0 failed$')
+        self.assertRegex(counts, r'^  \d+ behaviors: \d+ proved, .* 4 skipped, 0 failed$')
         self.assertEqual('  declared: discard; proved: discard', declared)
         self.assertIn('    proved        a created volume reads as zeros\n', done.stdout)
         self.assertIn('    skipped       check says what the operator must change: ', done.stdout)
 
-    def test_report_names_failed_behaviour(self):
+    def test_report_names_failed_behavior(self):
         path = self.place / 'directory_store' / '__init__.py'
         path.write_text(path.read_text().replace('.st_blocks * 512', '.st_size'))
         done = self.python('-m', 'blockattach.conformance', TEST)

@@ -31,7 +31,7 @@ class ExamineTestCase(unittest.TestCase):
         return found
 
     def failed(self, found):
-        return {one.name for one in found.behaviours if one.outcome is report.Outcome.FAILED}
+        return {one.name for one in found.behaviors if one.outcome is report.Outcome.FAILED}
 
 
 class EqualTest(ExamineTestCase):
@@ -67,7 +67,7 @@ class EqualTest(ExamineTestCase):
     def test_partly_supported_capability_fails(self):
         found = self.examined(wrong_drivers.HalfTest, only='check_may')
         self.assertEqual({'check may be repeated'}, self.failed(found))
-        self.assertIn('delete_snapshot', found.behaviours[0].why)
+        self.assertIn('delete_snapshot', found.behaviors[0].why)
 
     def test_false_pool_capabilities_fail(self):
         found = self.examined(wrong_drivers.LimiterTest, only='quality_of_service')
@@ -121,7 +121,7 @@ class ClassTest(unittest.TestCase):
     def test_class_with_equal_capabilities_passes(self):
         result, said = self.run_class(self.kind_that(['clone'], ['clone']))
         self.assertTrue(result.wasSuccessful(), result.errors)
-        self.assertEqual('conformance: Kind: 1 behaviours: 1 proved, 0 not declared, 0 skipped, '
+        self.assertEqual('conformance: Kind: 1 behaviors: 1 proved, 0 not declared, 0 skipped, '
                          '0 failed\nconformance: Kind: declared: clone; proved: clone\n', said)
 
     def test_class_with_unproved_capability_fails(self):
@@ -143,7 +143,7 @@ class CommandTest(unittest.TestCase):
             code = command.main(words)
         return code, said.getvalue()
 
-    def test_list_names_unique_behaviours(self):
+    def test_list_names_unique_behaviors(self):
         code, said = self.said('--list')
         self.assertEqual(0, code)
         names = [line.strip() for line in said.splitlines() if line.startswith('  ')]

@@ -1,7 +1,7 @@
 """Base class of tests on a database.
 
 ``BLOCKATTACH_TEST_DATABASES`` (for instance ``sqlite,mysql,postgresql``) names the databases on
-which every test runs. Without it, all tests run on SQLite. Tests of behaviour that differs between
+which every test runs. Without it, all tests run on SQLite. Tests of behavior that differs between
 the databases (types, order, row counts, races, plans, migrations) also run on the servers, most of
 them on one server per test.
 """
@@ -117,7 +117,7 @@ def on_sqlite_and_servers_in_turn(case):
 
 
 def on_every_server(case):
-    """Run the class on MariaDB and on PostgreSQL, for behaviour that SQLite does not have."""
+    """Run the class on MariaDB and on PostgreSQL, for behavior that SQLite does not have."""
     _on([kind for kind in _CHOSEN or database.KINDS if kind != database.SQLITE], case)
 
 

@@ -33,9 +33,9 @@ class Managers:
     ``asked`` has the calls that reached a volume manager.
     """
 
-    def __init__(self, database, behaviour=accept, **by_host):
+    def __init__(self, database, behavior=accept, **by_host):
         self._database = database
-        self._behaviour = behaviour
+        self._behavior = behavior
         self._by_host = by_host
         self._lock = threading.Lock()
         self.asked = []
@@ -46,8 +46,8 @@ class Managers:
     def hear(self, host, volume_id, generation):
         with self._lock:
             self.asked.append((host, volume_id, generation))
-        behaviour = self._by_host.get(host.partition('@')[0], self._behaviour)
-        return behaviour(self._database, host, volume_id, generation)
+        behavior = self._by_host.get(host.partition('@')[0], self._behavior)
+        return behavior(self._database, host, volume_id, generation)
 
     @property
     def hosts(self):

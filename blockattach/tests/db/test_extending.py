@@ -102,10 +102,10 @@ class PlacedTest(ExtendingCase):
         self.assertEqual(('available', 1, (None, None), 5), self.outcome(volume))
 
     def test_silent_manager_keeps_claimed_space_until_retry(self):
-        for behaviour in (managers.be_silent, managers.refuse):
+        for behavior in (managers.be_silent, managers.refuse):
             volume = self.extending()
             before = self.given_away()[make.POOL]
-            self.place(volume.id, managers.Managers(self.database, behaviour))
+            self.place(volume.id, managers.Managers(self.database, behavior))
             self.assertEqual(('extending', 1, (make.POOL, 2), before + 2), self.outcome(volume))
             self.let_pass(volume.id, 1)
             clients = managers.Managers(self.database, accept)

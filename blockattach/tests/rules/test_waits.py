@@ -1,6 +1,6 @@
 """Results of tests in the gate, which must not depend on a running clock.
 
-The machine may pause at any time. Behaviour that depends on time is tested with a clock that the
+The machine may pause at any time. Behavior that depends on time is tested with a clock that the
 test moves, or in the simulation. Other waits have no limit but one of an hour or more, which ends
 a wait that would never end. Tests that need real time are not in the gate (`lab.system`).
 """
