@@ -176,7 +176,7 @@ class LvmStore(base.VolumeStore):
                     f'tag {lvm.TAG}, the first is {strangers[0]}; use another volume group, or '
                     f'add the tag: lvchange --addtag {lvm.TAG} {self._group.name}/{strangers[0]}')
         if content.missing:
-            LOG.error('Physical volumes missing from volume group, serving volumes on the '
+            LOG.error('Missing physical volumes in volume group, serving volumes on the '
                       'remaining physical volumes%s', log.fields(
                           volume_group=self._group.name, missing=content.missing))
         return None
