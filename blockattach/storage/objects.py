@@ -23,7 +23,7 @@ from blockattach.storage.domain import records
 
 @ovo_base.VersionedObjectRegistry.register
 class Attachment(serializing.BlockattachObject):
-    """Attachment in the reply to an RPC call, with the keys and values of the Block Storage API.
+    """Attachment in the reply to an RPC call. The values are those of the Block Storage API.
 
     ``connection_info`` contains the data that the host needs to reach the volume. It is empty
     before the consumer has sent a connector, and null if it was not requested. It may contain a

@@ -490,7 +490,7 @@ def _check_modes(rows: store.Store, host: str | None,
 
 @contextlib.contextmanager
 def _noting(failed: dict[str, Exception], server_id: str) -> Iterator[None]:
-    """Record an exception that the block raises as the error of a server, and suppress it."""
+    """Suppress an exception of the block, and record the exception as the error of a server."""
     try:
         yield
     except Exception as exc:

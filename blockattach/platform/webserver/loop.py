@@ -183,12 +183,12 @@ class Loop:
                  settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
-        :param take: function that starts to process the first complete request of a connection.
+        :param take: function that starts to process the next complete request of a connection.
             The response is passed to `answered`
         :param look: function that is called about once per second
         :param most: maximum number of connections; further connections wait to be accepted
-        :param most_kept: maximum size in bytes of all unanswered requests, whose senders are not
-            authenticated yet
+        :param most_kept: maximum size in bytes of all unanswered requests. Their senders are not
+            authenticated yet, and must not exhaust the memory
         """
         self._listening = listening
         self._number = listening.fileno()

@@ -220,7 +220,8 @@ def remembered(state: State, target: State, came_from: State | None) -> State | 
 
     A refusal by the backend restores the stored state. If an attachment enters the same
     transitional state again, ``came_from`` remains stored. If an attachment is detached while
-    connecting, error_detaching is stored: a connecting attachment must have work in progress.
+    connecting, error_detaching is stored. Otherwise a refusal would restore a connecting
+    attachment on which no process works.
 
     :param came_from: `previous_state` stored so far
     :returns: None if ``target`` is not transitional
