@@ -11,7 +11,7 @@
     │   ├── ActTakenOver             another process has taken the server action over
     │   ├── ServerStateConflict      the server's state does not allow the action
     │   └── AgentTooOld              the agent of the host does not support the request
-    ├── StorageUnavailable           block storage failed with unknown outcome
+    ├── StorageUnavailable           block storage failed, and a retry may succeed
     └── HostError                    operation failed on the host with unknown outcome
         ├── HostRefused              nothing has changed on the host
         ├── HostDefect               programming error, a retry would fail in the same way
@@ -73,7 +73,10 @@ class ActTakenOver(Conflict):
 
 
 class StorageUnavailable(BlockattachError):
-    """Block storage failure with unknown outcome. The request may have taken effect."""
+    """Block storage failure after which a retry may succeed.
+
+    For example, the outcome of the request is unknown, or block storage reported a conflict.
+    """
 
     code = 'server.storage_unavailable'
     status = 503

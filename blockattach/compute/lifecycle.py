@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 
 class VmState(enum.StrEnum):
-    """Stable state of a server, which changes at the end of server actions."""
+    """Stable state of a server.
+
+    The state changes through server actions, and when a guest stops by itself.
+    """
 
     BUILDING = 'building'
     ACTIVE = 'active'
@@ -39,9 +42,12 @@ class Verb(NamedTuple):
     :ivar task_state: task state of the server during the action
     :ivar event: name of the action in notifications
     :ivar action: name of the action in instance actions
-    :ivar becomes: ``vm_state`` after success, or None to keep the state
-    :ivar finishes: True if an interrupted action is finished, False if it is undone
-    :ivar waits: True if the action may begin during another action, and waits for its end
+    :ivar becomes: ``vm_state`` after success, unless the plan of the action sets another state.
+        None to keep the state
+    :ivar finishes: True if an interrupted action is always finished, False if the action is undone
+        before its point of no return
+    :ivar waits: True if the action may begin during another action, and waits for the end of that
+        action
     :ivar shares: True if actions of such types may run on a server at the same time. They do not
         set ``task_state``
     """

@@ -66,7 +66,7 @@ class ServerActPayload(serializing.BlockattachObject):
 
 
 class ServerNotifications:
-    """Sender of ``instance.*`` notifications. Emitting never raises and never blocks."""
+    """Sender of ``instance.*`` notifications. A failure to send is not raised."""
 
     def __init__(self, notifier: notifications.Notifications) -> None:
         self._notifier = notifier

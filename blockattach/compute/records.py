@@ -24,10 +24,13 @@ class Flavor:
 class Server:
     """Server of a project.
 
-    :ivar host: current host, or None before a host is chosen and after an offload
+    :ivar host: current host, or None before a host is chosen, after a failed build, and after an
+        offload
     :ivar flavor: flavor as it was configured when the server was created or resized
-    :ivar old_host: host of the server before a resize that is not confirmed yet, or None. In this
-        case, ``old_flavor`` and ``old_state`` are the flavor and the VM state before the resize
+    :ivar old_host: host of the server before a resize or cold migration, until the move is
+        confirmed or reverted. Otherwise None
+    :ivar old_flavor: flavor of the server before the move, or None like ``old_host``
+    :ivar old_state: VM state of the server before the move, or None like ``old_host``
     :ivar metadata: metadata items set by clients
     :ivar fault: reason why the last server action failed, or None
     :ivar generation: number of the newest lease (`blockattach.compute.agent.Fence`)
@@ -64,10 +67,10 @@ class Server:
 class BlockDevice:
     """Volume of a server.
 
-    :ivar device: device name; if empty, the next free name is chosen when the record is stored
+    :ivar device: device name; if empty, `store.Store.begin` stores the next free name
     :ivar attachment_id: id of the attachment in block storage, or None
-    :ivar next_attachment_id: id of an additional attachment, which reserves the volume or belongs
-        to the next host or volume, or None
+    :ivar next_attachment_id: id of an additional attachment, or None. The attachment reserves the
+        volume, or belongs to the next or former host or volume
     :ivar state: ``attaching``, ``attached`` or ``detaching``; ``attached`` from the beginning if
         the server is created with the volume
     """
@@ -93,7 +96,8 @@ class Act:
     :ivar verb: type of the action, a key of `lifecycle.VERBS`
     :ivar arguments: arguments of the action
     :ivar caller: request context of the caller, without the token
-    :ivar finishing: True if the action can no longer be undone and must be finished
+    :ivar finishing: True if an interrupted action is finished instead of undone. With
+        `lifecycle.Verb.finishes`, True from the beginning, otherwise from the point of no return
     :ivar lease: unique id of the lease of the process that holds the action; a process that takes
         the action over gets a new lease
     :ivar generation: generation of the server when this process began or took over the action

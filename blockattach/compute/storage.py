@@ -82,8 +82,8 @@ class Attachments(Protocol):
     """Interface of a client for attachments. Every call can be repeated after a failure.
 
     Each method raises `errors.ServerRequestInvalid`, `errors.NotFound` or `errors.NotAuthorized`
-    if block storage rejects the request. If the outcome is unknown, `errors.StorageUnavailable` is
-    raised.
+    if block storage rejects the request. If the outcome is unknown, or block storage reports a
+    conflict, `errors.StorageUnavailable` is raised.
     """
 
     def create(self, caller: context.RequestContext, volume_id: str, server_id: str, mode: str,
@@ -154,7 +154,8 @@ class _Http:
         """Send a request, and return the body of its response.
 
         :param also: statuses of 400 and above that are not errors
-        :raises StorageUnavailable: the outcome of the request is unknown
+        :raises StorageUnavailable: the outcome of the request is unknown, or block storage
+            reported a conflict
         :raises BlockattachError: block storage rejected the request; see `_error`
         """
         try:
@@ -186,7 +187,8 @@ class _Http:
     def _as_service(self, user: plugin.BaseAuthPlugin) -> plugin.BaseAuthPlugin:
         """Return an auth plugin that adds the service token of the account to another plugin.
 
-        Block storage requires the service token to detach a volume that a server uses.
+        Block storage requires the service token to detach a volume that a server uses. If no
+        account is configured, the other plugin is returned unchanged.
         """
         if not self._settings.has_account:
             return user
@@ -321,7 +323,8 @@ def _each(attachments: Attachments, caller: context.RequestContext,
 def check_usable(volume: Volume) -> None:
     """Check that a volume can be attached.
 
-    :raises ServerRequestInvalid: the status of the volume does not allow another attachment
+    :raises ServerRequestInvalid: the status of the volume does not allow an attachment, or the
+        volume is attached and does not allow multiattach
     """
     if volume.status not in _IN_USE or (volume.attached and not volume.multiattach):
         raise errors.ServerRequestInvalid(reason=(
@@ -358,7 +361,8 @@ def _attachment(body: Mapping[str, Any]) -> Attachment:
 def _part(body: Mapping[str, Any], name: str) -> Any:
     """Return the value of a key in a response body.
 
-    :raises StorageUnavailable: the body lacks the key, or did not come from block storage
+    :raises StorageUnavailable: the body lacks the key, for example because the response did not
+        come from block storage
     """
     if name not in body:
         raise errors.StorageUnavailable(reason=f'the response does not contain {name}')
