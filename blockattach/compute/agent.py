@@ -66,7 +66,7 @@ class Fence:
             self._newest[server_id] = generation
 
     def forget(self, server_id: str) -> None:
-        """Delete the lease of a server that left the host from the file.
+        """Delete the lease of a server from the file, after the server has left the host.
 
         The lease stays in memory until the process of the agent ends.
         """

@@ -73,7 +73,7 @@ class Conductor(interface.ConductorInterface):
     def create(self, caller: context.RequestContext,
                drafts: Sequence[tuple[records.Server, Sequence[records.BlockDevice]]],
                arguments: Mapping[str, Any]) -> None:
-        """Create servers, choose a host for each, and begin to build them."""
+        """Create servers, choose a host for each if possible, and begin to build the servers."""
         hosts: Sequence[str | None]
         try:
             hosts = placement.choose_hosts(
@@ -94,9 +94,9 @@ class Conductor(interface.ConductorInterface):
 
     def _groups(self, placed: Iterable[tuple[str | None, records.Act]],
                 ) -> Iterator[tuple[str | None, list[records.Act]]]:
-        """Yield each host with a group of build actions that one call of its agent executes.
+        """Yield groups of build actions with their host. One call of the agent builds a group.
 
-        If the agent does not support leases, each group has one action.
+        If the host is None, or its agent does not support leases, each group has one action.
         """
         acts = collections.defaultdict(list)
         for host, act in placed:
@@ -114,7 +114,8 @@ class Conductor(interface.ConductorInterface):
         """Begin a server action. For the errors, see `store.Store.begin`.
 
         :param device: block device to record when the action begins, or None
-        :returns: future that is done when this process has executed the action
+        :returns: future that is done when this process has ended the action, or has left the
+            action for a retry
         """
         act = self._tools.store.begin(server_id, _draft(caller, verb, arguments or {}),
                                       self._owner, self._lease_seconds, device)
@@ -128,7 +129,7 @@ class Conductor(interface.ConductorInterface):
         block storage rejects the reservation.
 
         :raises ServerRequestInvalid: block storage rejects the attachment, or the server already
-            has the volume
+            has the volume. For other errors, see `begin` and `storage.Attachments`
         """
         act = self._tools.store.begin(
             server_id, _draft(caller, 'attach', {'volume_id': device.volume_id}), self._owner,
@@ -212,7 +213,7 @@ class Conductor(interface.ConductorInterface):
         self._guarded(act, caller, self._do)
 
     def _take_up(self, act: records.Act, caller: context.RequestContext) -> None:
-        """Finish an interrupted action if it has passed its point of no return, else undo it."""
+        """Finish an interrupted action if its ``finishing`` is True, otherwise undo the action."""
         def go_on(execution: work.Work, plan: work.Plan) -> None:
             execution.fence()
             (self._finish if act.finishing else self._undo)(execution, plan)
@@ -220,7 +221,7 @@ class Conductor(interface.ConductorInterface):
 
     def _guarded(self, act: records.Act, caller: context.RequestContext,
                  go_on: Callable[[work.Work, work.Plan], None]) -> None:
-        """Execute a server action. On an error that may pass, release its lease for a retry."""
+        """Execute a server action. After an error that may pass, release the lease for a retry."""
         execution = work.Work(self._tools, act, caller)
         if lifecycle.VERBS[act.verb].waits and self._tools.store.waits(act):
             # The end of the other action resumes this one, see `_end`.

@@ -41,7 +41,8 @@ class Reports:
                                   object]) -> None:
         """
         :param executor: executor for calls of agents
-        :param detach: function that records a block device of a server, and begins to detach it
+        :param detach: function that records a block device of a server, and begins to detach
+            its volume
         """
         self._store = rows
         self._agents = agents
@@ -62,7 +63,7 @@ class Reports:
         """Compare the servers in a report of an agent with the database.
 
         :param servers: power states by server id
-        :param returned: True if the agent was down before this report
+        :param returned: True if the agent was down or unknown before this report
         """
         for server_id, power in servers.items():
             if self._is_stray(host, server_id):
@@ -123,7 +124,7 @@ class Reports:
                 server_id=server_id, host=host, reason=exc))
 
     def _compare_power(self, ctxt: context.RequestContext, host: str, server_id: str) -> None:
-        """Record that a guest has stopped by itself, if its host still reports it as stopped.
+        """Record that a guest has stopped by itself, if its host still reports this state.
 
         The host is queried because the report may be older than the last server action.
         """

@@ -36,11 +36,13 @@ class HostConnections:
         self._trusts_used = True
 
     def run(self, start: Callable[[dict[str, Any]], None]) -> None:
-        """Connect the volumes of the server, and start its guest with these disks.
+        """Connect the volumes of the server, and start its guest with the volumes as disks.
 
-        :param start: function that passes the guest to the agent of the host
+        :param start: function that passes the guest to the agent of the host. If the host rejects
+            disks of completed attachments, all volumes are connected again, and the function is
+            called a second time
         :raises HostRefused: the host rejects the guest although each of its volumes has just been
-            connected
+            connected, or `connect` raises the error
         """
         self.connect()
         try:
@@ -97,7 +99,7 @@ class HostConnections:
 
 
 def define_lost(item: work.Work) -> bool:
-    """Define the guest of a stopped server on its host again, if the host has lost the guest.
+    """Define the guest of a server on its host again, if the host has lost the guest.
 
     The volumes of the server are connected, and the guest stays stopped.
 

@@ -155,7 +155,9 @@ def _moved_cold(item: work.Work, state: str,
 
 
 def _with_flavor(item: work.Work, flavor: records.Flavor | None) -> work.Step:
-    """Return the step that sets the flavor of the server. Undoing it restores the former flavor.
+    """Return the step that sets the flavor of the server.
+
+    Undoing the step restores the former flavor.
 
     :param flavor: new flavor, or None to keep the current one
     """

@@ -183,7 +183,7 @@ def detach(item: work.Work) -> work.Plan:
 
 
 def swap(item: work.Work) -> work.Plan:
-    """Return the plan to replace a volume of a server with a new volume, to which it is copied."""
+    """Return the plan to copy a server's volume to a new volume, which replaces the old volume."""
     old_id: str = item.act.arguments['volume_id']
     new_id: str = item.act.arguments['new_volume_id']
 
@@ -237,6 +237,7 @@ def swap(item: work.Work) -> work.Plan:
 def delete(item: work.Work) -> work.Plan:
     """Return the plan to delete a server and release its volumes.
 
+    Released volumes are deleted if their ``delete_on_termination`` is True.
     If the agent of the host is down, the guest is destroyed when the agent returns.
     """
     def destroy() -> None:
@@ -299,8 +300,8 @@ def stays_if_true(item: work.Work) -> Callable[[Exception], None]:
     """Return the function that sets the server to ERROR if its status is no longer true.
 
     The function is called when a finishing step is rejected. The server keeps its status if the
-    guest is running or stopped according to the status. Otherwise the server action has already
-    stopped or started the guest.
+    guest is running or stopped according to the status. Otherwise the server action may have
+    stopped or started the guest. If the agent does not answer, the guest counts as stopped.
     """
     def refused(reason: Exception) -> None:
         state = item.server.vm_state

@@ -46,7 +46,8 @@ class Plan(NamedTuple):
 
     :ivar undoable: steps that are undone in reverse order if one of them fails
     :ivar finishing: steps that run after the undoable steps, and are repeated until they succeed
-    :ivar done: columns of the server to update on success, in addition to ``vm_state``
+    :ivar done: columns of the server to update on success. A ``vm_state`` among these columns
+        replaces `lifecycle.Verb.becomes`
     :ivar failed: columns of the server to update after all steps were undone, in addition to
         ``fault``
     :ivar refused: function that is called with the error if a finishing step is rejected, before
@@ -126,8 +127,8 @@ class Work:
         """Invalidate older leases on the server at the agents of its hosts.
 
         Afterwards the agents reject calls of the process that held the server action before, so
-        that their answers stay valid. If an agent is down, its host is disconnected from the
-        volumes instead.
+        that their answers stay valid. An agent that is down is not called. In this case, the steps
+        of the action disconnect the host from the volumes instead.
         """
         server = self.server
         for host in {server.host, server.old_host} & set(self._fencing):
@@ -160,7 +161,7 @@ class Work:
         :param kept_as: name of the device column for the attachment id
         :param volume_id: volume to attach, or None for the volume of the block device
         :raises ActTakenOver: another process has taken the server action over. The new attachment
-            is deleted, because that process may not have found it
+            is deleted, unless that process has recorded the attachment
         """
         attachment = self._make(device, connector, key, volume_id)
         self._keep(device, attachment, kept_as)
@@ -324,7 +325,7 @@ class Work:
             agent.stop(self.caller, self.act.server_id)
 
     def shut_down(self, host: str | None) -> None:
-        """Shut down the guest on a host, if the guest is there, so that its writes are flushed."""
+        """Shut down a guest to flush its writes, if the host's agent is up and has the guest."""
         if self.is_up(host):
             with contextlib.suppress(errors.HostRefused):
                 self.agent(host).stop(self.caller, self.act.server_id)
@@ -403,8 +404,8 @@ class _Connected(NamedTuple):
 def _keep_all(connected: Sequence[_Connected], kept_as: str) -> dict[str, Exception]:
     """Record new attachments in one transaction.
 
-    If another process has taken a server action over, its attachment is deleted, because that
-    process may not have found the attachment.
+    If another process has taken a server action over, the new attachment is deleted, unless that
+    process has recorded the attachment.
 
     :param kept_as: name of the device column for the attachment id
     :returns: error of each failed server, by server id

@@ -50,12 +50,13 @@ class Store:
         self._clock = clock
         self._down_after = down_after
         self._act: records.Act | None = None
-        # A writer of SQLite waits for another by polling. With a lock, the next starts at once.
+        # A writer of SQLite waits for another by polling. With a lock, the next writer starts
+        # at once.
         self._write_lock = (threading.Lock() if self._engine.dialect.name == 'sqlite'
                             else contextlib.nullcontext())
 
     def of_act(self, act: records.Act) -> 'Store':
-        """Return a copy that can only write while this process holds a server action.
+        """Return a copy of the store that can only write while this process holds an action.
 
         Afterwards, writes raise `errors.ActTakenOver`.
         """
@@ -118,7 +119,7 @@ class Store:
             return {row.host: row.servers for row in connected.execute(query)}
 
     def devices(self, server_ids: Collection[str]) -> dict[str, list[records.BlockDevice]]:
-        """Return the volumes of servers, by server id. The root disk is first in each list."""
+        """Return the volumes of servers, by server id. A root disk is first in its list."""
         found: dict[str, list[records.BlockDevice]] = {one: [] for one in server_ids}
         query = sa.select(_devices).where(_devices.c.server_id.in_(list(server_ids)))
         with self._engine.connect() as connected:
@@ -139,7 +140,7 @@ class Store:
         raise errors.ServerVolumeNotFound(volume_id=volume_id)
 
     def writers(self, volume_id: str) -> int:
-        """Return the number of servers that have the volume attached with mode ``rw``."""
+        """Return the number of servers with a block device of the volume in mode ``rw``."""
         with self._engine.connect() as connected:
             return connected.execute(sa.select(sa.func.count()).where(
                 _devices.c.volume_id == volume_id,
@@ -207,9 +208,10 @@ class Store:
 
         :param device: block device to insert, or None
         :raises ServerNotFound: the server does not exist
-        :raises ServerStateConflict: the state of the server does not allow the action
-        :raises ServerRequestInvalid: the server has the volume already, or the device name is
-            invalid or in use
+        :raises ServerStateConflict: the state of the server does not allow the action, or the
+            volume to detach is not in state ``attached``
+        :raises ServerRequestInvalid: the server has the volume already or has the maximum number
+            of volumes, or the device name is invalid or in use
         """
         verb = lifecycle.VERBS[act.verb]
         try:
@@ -362,7 +364,7 @@ class Store:
     def has_stopped(self, server: records.Server) -> bool:
         """Set the state of an active server to stopped, and return True if this was possible.
 
-        It is not possible if a server action has begun since the record was read.
+        The state is kept if an action is in progress, or has begun since the record was read.
         """
         with self._transaction() as connected:
             return bool(connected.execute(_servers.update().where(
@@ -406,7 +408,7 @@ class Store:
                 _acts.c.verb.in_(_WAITING))).first() is not None
 
     def is_committed(self, act: records.Act) -> bool:
-        """Return True if a server action has passed its point of no return."""
+        """Return True if ``finishing`` of an action is True; see `records.Act`."""
         with self._engine.connect() as connected:
             return bool(connected.execute(sa.select(_acts.c.finishing).where(
                 _acts.c.id == act.id)).scalar_one_or_none())
@@ -425,7 +427,7 @@ class Store:
                 deadline=db_clock.now(lease_seconds)))
 
     def leave(self, act: records.Act) -> None:
-        """Release the lease on an action that cannot continue, so that `take_over` returns it."""
+        """Release the lease on an action, so that `take_over` returns the action."""
         with self._transaction() as connected:
             connected.execute(_acts.update().where(*_is_held(act)).values(
                 owner=None, deadline=db_clock.now()))
