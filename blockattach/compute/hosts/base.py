@@ -73,7 +73,7 @@ class Host(abc.ABC):
     def check(self) -> None:
         """Check that the host can run servers.
 
-        :raises ConfigurationError: a requirement is missing; the error text names it
+        :raises ConfigurationError: a requirement is missing; the error text names the requirement
         """
 
     @abc.abstractmethod
@@ -113,7 +113,7 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def destroy(self, server_id: str) -> None:
-        """Stop the server, disconnect its disks and delete it. A missing server is not an error.
+        """Stop and delete the server, and disconnect its disks. A missing server is not an error.
         """
 
     @abc.abstractmethod

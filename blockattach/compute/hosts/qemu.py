@@ -2,7 +2,8 @@
 
 QEMU logs in to the targets of disks itself, and each server has its own initiator name. The QEMU
 process of a server reports the actual disks and power state of the server. The intended state is
-in the description of the server (`qemu_records`), which is written before any change.
+in the description of the server (`qemu_records`). A disk is added to the description before QEMU
+gets the disk, and removed from the description after QEMU has released the disk.
 """
 import contextlib
 import platform
@@ -40,9 +41,10 @@ _TICK = 0.05
 
 
 class _Lock:
-    """Lock on the operations of one server, to which `QemuHost` only has a weak reference.
+    """Lock on the operations of one server.
 
-    Therefore the locks of idle servers do not accumulate.
+    `QemuHost` only has a weak reference to the lock, so that the locks of idle servers do not
+    accumulate.
     """
 
     def __init__(self) -> None:
@@ -166,7 +168,7 @@ class QemuHost(base.Host):
     def swap(self, server_id: str, volume_id: str, disk: base.Disk) -> None:
         """See `base.Host`.
 
-        A running guest sees the serial number of the old volume until it restarts.
+        A running guest sees the serial number of the old volume until the server is restarted.
         """
         with self._locked(server_id):
             record = self._known(server_id)

@@ -45,7 +45,7 @@ _MACHINE = 'pc'
 class QemuSettings:
     """Settings of the QEMU host driver.
 
-    :ivar state_dir: directory for the files of this host, which nothing else uses
+    :ivar state_dir: directory that only this host driver uses
     :ivar host: host name
     :ivar accelerator: accelerators in QEMU's syntax; the first that works is used
     :ivar kernel: path of the kernel to boot, or None to boot from the first disk
@@ -122,11 +122,12 @@ class Process:
         :param name: name of the socket, `ACT` or `ASK`
         :param seconds: timeout for each answer of QEMU
         :raises NotRunning: QEMU is not running
+        :raises NoAnswer: QEMU hangs
         """
         return qmp.Monitor(self._folder, name, self._clock, seconds)
 
     def ask(self, command: str, seconds: float = qmp.ANSWER_SECONDS) -> Any:
-        """Return the result of a query. QEMU answers it even while another command is running."""
+        """Return the result of a query, which QEMU answers even while another command runs."""
         with self.monitor(ASK, seconds) as monitor:
             return monitor.call(command)
 
@@ -157,7 +158,7 @@ class Process:
         except qmp.NotRunning:
             return
         except qmp.NoAnswer:
-            # The backlog of the socket is full of clients that gave up: QEMU accepts none.
+            # A hung QEMU accepts no clients, and the backlog of its socket is full.
             for pid in self._find():
                 with _opened(pid) as descriptor:
                     # The kernel may have reused the id before the pidfd was opened.

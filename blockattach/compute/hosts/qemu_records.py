@@ -55,7 +55,7 @@ class Record:
             disk for disk in self.disks if disk.volume_id not in volume_ids))
 
     def having(self, disk: Disk) -> 'Record':
-        """Return a copy of the record with a disk added, in place of a disk of the same volume."""
+        """Return a copy of the record with a disk, which replaces a disk of the same volume."""
         others = self.without(disk.volume_id)
         return dataclasses.replace(others, disks=(*others.disks, disk))
 

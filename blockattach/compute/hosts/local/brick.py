@@ -38,7 +38,7 @@ class BrickConnector(connectors.Connector):
                  find: Callable[[str], Any] = importlib.import_module) -> None:
         """
         :param state_dir: directory used by this connector only
-        :param address: IP address of this host, or None to omit it
+        :param address: IP address of this host, or None to omit the address
         :param find: function that imports a module by name
         """
         self._name = name

@@ -18,7 +18,7 @@ class Connector(abc.ABC):
     def check(self) -> None:
         """Check that the host meets the requirements of the connector.
 
-        :raises ConfigurationError: a requirement is missing; the error text names it
+        :raises ConfigurationError: a requirement is missing; the error text names the requirement
         """
 
     @abc.abstractmethod
@@ -53,8 +53,8 @@ class Connector(abc.ABC):
         """Update the size of a volume's device after an extend. The device path may change.
 
         :param size_gb: new size in GiB
-        :raises HostRefused: the storage does not report the new size, and the device is
-            unchanged
+        :raises HostRefused: the volume is not connected, or the storage does not report the new
+            size and the device keeps the old size
         :raises DeviceBusy: a process on this host uses the device, so that it cannot grow
         """
 

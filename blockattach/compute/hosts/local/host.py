@@ -69,7 +69,7 @@ class _Record:
 
 
 class _Records:
-    """Directories of the servers. Each contains the record and a link for each disk."""
+    """Directories of the servers. A directory contains the record and a link for each disk."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -103,7 +103,7 @@ class _Records:
         if name is None:
             return
         path = os.path.join(self._of(server_id), name)
-        # An agent process that ended before the replacement has left this link.
+        # An agent process that ended before the replacement may have left the link.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f'{path}.new')
         os.symlink(device, f'{path}.new')
@@ -251,7 +251,10 @@ class LocalHost(base.Host):
         raise errors.HostRefused(reason=_STAYS)
 
     def _run(self, guest: base.Guest) -> None:
-        """Connect the disks of the guest, disconnect others, and record the server as running."""
+        """Connect the disks of the guest, and record the server as running.
+
+        Any other disks of the server are disconnected first.
+        """
         server_id = guest.server_id
         record = self._records.find(server_id) or _Record()
         # `_plug` and `_unplug` need a record.
@@ -304,10 +307,10 @@ class LocalHost(base.Host):
 
     @contextlib.contextmanager
     def _without_link(self, server_id: str, entry: _Entry) -> Iterator[None]:
-        """Delete the link of a disk before the block, and create it after the block.
+        """Delete the link of a disk before the block, and create the link after the block.
 
         The link is deleted because the kernel may reuse the name of a released device for another
-        disk. It is created again only if the disk is connected.
+        disk. The link is created again only if the disk is connected.
         """
         self._records.unlink(server_id, entry.link)
         try:
@@ -318,9 +321,10 @@ class LocalHost(base.Host):
                 self._records.link(server_id, entry.link, path)
 
     def _copy(self, server_id: str, old: _Entry, disk: base.Disk) -> None:
-        """Connect the new disk, copy the old disk to the new disk, and point the link there.
+        """Connect the new disk, copy the old disk to the new disk, and move the link.
 
         :raises HostRefused: the server still has the old disk, and the new disk is not connected
+        :raises DeviceBusy: the old device is in use
         """
         source = self._connector.path(server_id, old.volume_id)
         if source is None:

@@ -35,7 +35,7 @@ PROCESSES = ('qemu-storage-daemon', 'nbdfuse')
 """Names of the programs of which one process runs for each connected disk."""
 _DAEMON, _FUSE = PROCESSES
 _NODE, _EXPORT, _FILE, _ORDERS = 'volume', 'export', 'disk', 'qmp'
-# A socket path has at most 107 bytes, of which the connector needs the rest.
+# A socket path has at most 107 bytes. The connector appends names to the directory.
 _LONGEST_FOLDER = 80
 _START_SECONDS = 15.0
 _TICK = 0.05
@@ -212,7 +212,8 @@ def _data(disk: base.Disk) -> Mapping[str, Any]:
 def _node(disk: base.Disk, initiator: str) -> tuple[dict[str, Any], str | None]:
     """Return the options of the block node for a disk, and the CHAP password.
 
-    The password is None without CHAP. The options refer to it by the id of a QEMU secret.
+    The password is None without CHAP. With CHAP, the options refer to the password by the id of a
+    QEMU secret.
 
     :raises HostError: the connection information is incomplete or its type is not iscsi
     """

@@ -20,7 +20,7 @@ def run(words: Sequence[str], seconds: float = 60.0) -> str:
 
     :param seconds: timeout of the program
     :raises HostError: the program is missing, failed or did not end in time. For a failure, the
-        error text contains its standard error
+        error text contains the standard error of the program
     """
     try:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
