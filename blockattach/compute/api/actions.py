@@ -54,7 +54,7 @@ def migrate(services: compute_services.ComputeServices, call: operation.Call) ->
 def live_migrate(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Begin to live-migrate a server.
 
-    :raises ServerRequestInvalid: block migration was requested
+    :raises ServerRequestInvalid: block migration was requested, or the requested host is invalid
     """
     asked: Mapping[str, Any] = call.body['os-migrateLive']
     if asked.get('block_migration') is True:
@@ -66,7 +66,8 @@ def live_migrate(services: compute_services.ComputeServices, call: operation.Cal
 def evacuate(services: compute_services.ComputeServices, call: operation.Call) -> dict[str, Any]:
     """Begin to evacuate a server from a failed host.
 
-    :raises ServerRequestInvalid: the server has no host, or the agent of its host is up
+    :raises ServerRequestInvalid: the server has no host, the agent of its host is up, or the
+        requested destination host is invalid
     """
     server: records.Server = call.target
     if server.host is None:
@@ -96,7 +97,8 @@ def _begin_on(services: compute_services.ComputeServices, call: operation.Call, 
               host: str | None) -> None:
     """Begin a server action with an optional destination host.
 
-    :raises ServerRequestInvalid: the host has no agent, or is the current host
+    :raises ServerRequestInvalid: the host has no agent, or is the current host of the server. Only
+        an unshelve may name the current host
     """
     if host is not None and host not in {one.host for one in services.database.agents()}:
         raise errors.ServerRequestInvalid(

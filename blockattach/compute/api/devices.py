@@ -109,7 +109,7 @@ def attached(requested: Mapping[str, Any], call: operation.Call, volume: storage
 
     :param there: existing block devices of the server
     :raises ServerRequestInvalid: the volume cannot be attached, or a field of the request needs a
-        newer microversion
+        newer microversion or the extension header
     """
     if any(one.volume_id == volume.id for one in there):
         raise errors.ServerRequestInvalid(

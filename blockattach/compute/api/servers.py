@@ -153,7 +153,8 @@ def _flavor(services: compute_services.ComputeServices, ref: Any) -> records.Fla
 def _check_networks(requested: Mapping[str, Any], call: operation.Call) -> None:
     """Check that no network is requested, because networks are not supported.
 
-    :raises ServerRequestInvalid: a network is requested, or the field is missing
+    :raises ServerRequestInvalid: a network is requested, or the field is missing although the
+        microversion requires the field
     """
     networks = requested.get('networks')
     if networks is None and call.version >= versions.NETWORKS:

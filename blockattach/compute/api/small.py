@@ -62,7 +62,10 @@ def _is_ours(event: Mapping[str, Any]) -> bool:
 
 def external_events(services: compute_services.ComputeServices,
                     call: operation.Call) -> operation.Answer:
-    """Accept ``volume-extended`` events, and report other events with code 400 as Nova does.
+    """Accept ``volume-extended`` events, and report the result of each event as Nova does.
+
+    The code of a ``volume-extended`` event is 200, or 404 if the server does not have the volume.
+    An event without a volume id, or with another name, has the code 400.
 
     Guests are notified of the new sizes after the response.
     """

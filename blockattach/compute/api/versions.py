@@ -1,7 +1,7 @@
 """Microversions of the compute API, with the numbers of Nova's microversions.
 
 `HISTORY` lists the versions that concern servers, their volumes, flavors or agents. All other
-versions are accepted without effect, except that some add constant fields to servers
+versions are accepted without effect, except that some add constant fields to servers and flavors
 (`blockattach.compute.api.views`).
 """
 from blockattach.platform.http.operation import V

@@ -221,9 +221,9 @@ def event(services: compute_services.ComputeServices, call: operation.Call,
 
 
 def page_size(call: operation.Call) -> int:
-    """Return the requested page size, at most 1000.
+    """Return the requested page size, at most 1000. Without a limit, or with 0, return 1000.
 
-    :raises ServerRequestInvalid: the query parameter ``limit`` is not a number
+    :raises ServerRequestInvalid: the query parameter ``limit`` is not a number of up to 9 digits
     """
     text = call.query.get('limit', str(_MOST))
     if not (text.isascii() and text.isdigit() and len(text) < 10):

@@ -83,7 +83,7 @@ def update(services: compute_services.ComputeServices, call: operation.Call) -> 
 def delete(services: compute_services.ComputeServices, call: operation.Call) -> None:
     """Begin to detach a volume from a server.
 
-    :raises ServerRequestInvalid: the volume is the root disk
+    :raises ServerRequestInvalid: the volume is the root disk of a server that is not offloaded
     :raises ServerStateConflict: the volume is not in state ``attached``
     """
     server: records.Server = call.target
