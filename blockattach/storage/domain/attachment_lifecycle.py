@@ -219,9 +219,9 @@ def remembered(state: State, target: State, came_from: State | None) -> State | 
     """Return the `previous_state` to store when an attachment goes from ``state`` to ``target``.
 
     A refusal by the backend restores the stored state. If an attachment enters the same
-    transitional state again, ``came_from`` remains stored. If an attachment is detached while
-    connecting, error_detaching is stored. Otherwise a refusal would restore a connecting
-    attachment on which no process works.
+    transitional state again, ``came_from`` remains stored. A refusal never restores connecting,
+    because a connecting attachment must have work in progress. If an attachment is detached while
+    connecting, error_detaching is therefore stored.
 
     :param came_from: `previous_state` stored so far
     :returns: None if ``target`` is not transitional

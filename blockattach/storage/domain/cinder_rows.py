@@ -114,8 +114,8 @@ class Table(NamedTuple):
     :ivar columns: function that validates and converts the values, by column name
     :ivar unique: sets of columns whose values must be unique among live rows
     :ivar key: column whose value identifies a row in messages
-    :ivar owner: column with the id of the row in another table that a row belongs to, such as the
-        volume of an attachment; empty if there is none
+    :ivar owner: column with the id of the owner, which is a row in another table, such as the
+        volume of an attachment; empty if rows have no owner
     """
 
     columns: Mapping[str, Reader]
@@ -214,8 +214,9 @@ TABLES: Mapping[str, Table] = {
 def read(table: str, row: Row) -> tuple[dict[str, Any], list[str]]:
     """Return the converted values of a row, and the problems of the row.
 
-    A column that the schema lacks counts as NULL. A problem names the column and the reason, but
-    not the value, which may be a secret.
+    A column that the schema lacks counts as NULL. Invalid values, and values of columns without a
+    reader, are returned unchanged. A problem names the column and the reason, but not the value,
+    which may be a secret.
     """
     taken, wrong = dict(row), []
     for column, reader in TABLES[table].columns.items():

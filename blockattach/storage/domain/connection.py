@@ -78,8 +78,9 @@ def masked(connector: Any) -> Any:
 def canonical_name(initiator: str) -> str:
     """Return the lower-case form of an iSCSI node name, which is stored and compared.
 
-    Node names are case-insensitive (RFC 7143, 4.2.7.1, and RFC 3722). Connectors may only contain
-    ASCII letters, for which RFC 3722 requires nothing beyond lower case.
+    Node names are case-insensitive (RFC 7143, 4.2.7.1, and RFC 3722). Initiator names in
+    connectors may only contain ASCII letters, for which RFC 3722 requires nothing beyond lower
+    case.
     """
     return initiator.lower()
 
@@ -106,7 +107,8 @@ def spellings(initiator: str,
 
 def widest(modes: Iterable[AccessMode]) -> AccessMode:
     """Return the mode of a grant that several attachments share: rw if any of them needs rw."""
-    # The host has one session for all of them, so a writer needs write access there.
+    # The host has one session for all these attachments. If one of them writes, the session needs
+    # write access.
     return AccessMode.RW if AccessMode.RW in set(modes) else AccessMode.RO
 
 
@@ -293,7 +295,7 @@ _INITIATOR = re.compile(r'[A-Za-z0-9][A-Za-z0-9.:_-]{0,222}')
 def initiator_of(connector: Mapping[str, Any]) -> str:
     """Return the canonical initiator name in a connector.
 
-    :raises ConnectorUnusable: if the initiator is missing or is not a valid node name
+    :raises ConnectorUnusable: if the initiator is missing or has characters that targets refuse
     """
     initiator = connector.get('initiator')
     if not isinstance(initiator, str) or not _INITIATOR.fullmatch(initiator):
@@ -304,9 +306,9 @@ def initiator_of(connector: Mapping[str, Any]) -> str:
 def check_connector(connector: Mapping[str, Any]) -> None:
     """Check the size of a connector and the grammar of its values.
 
-    :raises InvalidInput: if a limit or a grammar is violated; the text names the key
-    :raises ConnectorUnusable: if the initiator or the host of the connector is empty, with the
-        text that Cinder's iSCSI drivers use
+    :raises InvalidInput: if a limit or a grammar is violated
+    :raises ConnectorUnusable: if the initiator or the host is present but empty. The text is that
+        of Cinder's iSCSI drivers
     """
     if len(connector) > MOST_KEYS:
         raise _wrong(f'more than {MOST_KEYS} keys')

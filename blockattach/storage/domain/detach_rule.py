@@ -93,7 +93,8 @@ class Facts:
     :ivar record: attachment that the request refers to (see `meant`); None if there is none
     :ivar answer: answer of Nova; None if Nova was not asked
     :ivar verb: requested action
-    :ivar initiator: initiator in the request, which replaces the connected one
+    :ivar initiator: initiator in the request, which replaces the connected one; None if the
+        request has no initiator
     """
 
     by_service: bool
@@ -112,8 +113,8 @@ def _meant(facts: Facts) -> records.Attachment:
 
 
 # The numbers are those in doc/source/admin/detach_rule.rst. Row 3 of that table is the function
-# `meant`. Row 10 is an error of the code that asks Nova: if Nova gives no clear answer, only verbs
-# with `Asked.WHERE_KNOWN` are allowed.
+# `meant`. Row 10 is an error that the code that asks Nova raises. If Nova gives no clear answer,
+# only verbs with `Asked.WHERE_KNOWN` are allowed.
 TABLE: tuple[decisions.Row[Facts, Outcome], ...] = (
     decisions.Row(1, lambda facts: facts.by_service, Outcome.ALLOWED),
     decisions.Row(2, lambda facts: facts.given_id is None and facts.count == 0, Outcome.ALLOWED),

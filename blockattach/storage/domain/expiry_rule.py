@@ -3,8 +3,9 @@
 A reserved attachment waits for a connector, and a connected attachment waits for its completion.
 The rule applies to attachments that have waited longer than the operator allows. A Nova server may
 have a reason to wait: it is being built or moved, or it is shelved and keeps its volumes reserved
-for months. Nova is therefore asked first, and if Nova cannot be asked, an attachment that names a
-server is kept. An attachment that names no server is kept while its host has a session.
+for months. Nova is therefore asked first. If the deployment has a Nova that cannot be asked, an
+attachment that names a server is kept. An attachment that names no server is kept while its host
+has a session.
 """
 import dataclasses
 import enum

@@ -169,7 +169,10 @@ def _tokens(expression: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Recursive descent parser that reads each token once, starting at the lowest precedence."""
+    """Recursive descent parser, which starts at the operators of the lowest precedence.
+
+    Each token is read once.
+    """
 
     def __init__(self, expression: str) -> None:
         self._following = iter([*_tokens(expression)])

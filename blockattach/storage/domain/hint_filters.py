@@ -71,7 +71,10 @@ def different_backend(request: pools.VolumeRequest, pool: pools.Pool) -> str | N
 
 
 def instance_locality(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
-    """Reject a pool that is not on the host of the server in the ``local_to_instance`` hint."""
+    """Reject a pool that is not on the host of the server in the ``local_to_instance`` hint.
+
+    Every pool is rejected if the host of the server is unknown.
+    """
     if not request.facts.hints.get(LOCAL):
         return None
     if server_id(request.facts.hints) is None:
@@ -143,7 +146,8 @@ def matches(query: Any, pool: pools.Pool) -> bool:
 def _compared(compare: Callable[[Any, Any], bool], values: list[Any]) -> bool:
     """Return True if the comparison of the first value with each other value holds.
 
-    None counts as missing. The result is False if the first or all other values are missing.
+    None counts as missing. Missing values after the first one are ignored. The result is False if
+    the first value is missing, or if all other values are.
     """
     # JsonFilter drops missing operands, so that the second value would take the place of a missing
     # first one. Here such a comparison does not hold.
@@ -172,9 +176,9 @@ OPERATORS: Mapping[str, Callable[[list[Any]], bool]] = {
     'or': any,
     'and': lambda values: all(value for value in values if value is not None),
 }
-"""Functions of the operators by name. They get a list of operands.
+"""Functions of the operators by name. Each function gets the list of operands.
 
-An operand is None if it names a value that the pool does not report.
+An operand is None if it is an empty text, or names a value that the pool does not report.
 """
 
 

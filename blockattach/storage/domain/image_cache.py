@@ -95,8 +95,8 @@ def replaced(entries: Sequence[Entry], image: images.Image, size_gb: int,
              bounds: Bounds) -> list[Entry] | None:
     """Return the entries to evict before an image is cached as a volume of ``size_gb`` GiB.
 
-    Outdated entries of the image and modified entries are evicted first, then the least recently
-    used ones.
+    Unusable entries of the image and modified entries of other images are always evicted. The
+    least recently used entries follow until the limits allow the new volume.
 
     :returns: None if the image is already cached or being cached, or if the new volume alone
         exceeds the limits

@@ -61,7 +61,7 @@ class Image:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the image of a mapping that `dataclasses.asdict` has created."""
+        """Return an image from the mapping that `dataclasses.asdict` created for it."""
         return cls(**stored)
 
     @property

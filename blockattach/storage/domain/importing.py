@@ -314,7 +314,7 @@ def _connection(stored: Found) -> dict[str, Any]:
     info = _flat(stored.info) or _located(stored.location)
     if info.get('driver_volume_type', 'iscsi') != 'iscsi':
         raise Refused('not_iscsi')
-    # The drivers find the target of a volume by the volume id in its name.
+    # The drivers find the target of a volume by the volume id in the target name.
     if not str(info.get('target_iqn', '')).endswith(f':volume-{stored.volume_id}'):
         raise Refused('other_target')
     for key, is_right in _FACTS.items():

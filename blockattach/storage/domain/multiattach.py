@@ -42,8 +42,9 @@ HOLDER_SLOT = 0
 PAIR_SLOT = 1
 """Values of ``attachments.slot`` on a volume without multiattach.
 
-The first attachment gets one of the slots. The other slot is for a second attachment of the same
-instance during a migration. A unique index allows each slot of a volume only once.
+The first attachment gets `HOLDER_SLOT`. A second attachment of the same instance during a
+migration gets the free slot, so the remaining attachment may have either slot. A unique index
+allows each slot of a volume only once.
 """
 SLOTS = (HOLDER_SLOT, PAIR_SLOT)
 
@@ -76,7 +77,8 @@ def admit(volume: records.VolumeFacts, holders: Sequence[Holder], another_writes
         allows a single writer
     :param forbidden_by: policy rule that forbids the caller another attachment of a bootable
         multiattach volume; None if the policy allows one
-    :raises InvalidVolume: if the result in the table is "refused"
+    :raises InvalidVolume: if the result in the table is "refused", or if `mode_of` refuses the
+        requested mode
     :raises NotAuthorized: if the result in the table is "forbidden"
     """
     # Cinder compares the text in the same way, and its error ends with a blank.

@@ -202,7 +202,8 @@ def stats(pool: Pool) -> dict[str, Any]:
 def gib(value: Any, default: float = 0.0) -> float:
     """Return a reported capacity as a number of GiB.
 
-    Cinder's CapacityFilter accepts pools that report "infinite" or "unknown" for any volume.
+    As in Cinder's CapacityFilter, a pool that reports "infinite" or "unknown" is large enough for
+    any volume.
 
     :returns: ``inf`` for "infinite" and "unknown"; ``default`` if the value is negative or is not
         a number

@@ -25,8 +25,8 @@ def check(specs: Mapping[str, str | None]) -> None:
 
     Cinder stores any text. A limit that is not a number then fails when the volume is attached.
 
-    :raises InvalidInput: if a limit per GiB, its minimum or its maximum is negative or is not an
-        integer
+    :raises InvalidInput: if a limit per GiB, its minimum or its maximum is negative, is not an
+        integer, or has more than 18 digits
     """
     for limit in _TUNED:
         for part in _PARTS:

@@ -157,8 +157,8 @@ def attachment() -> Asked:
 
 
 def _by_type(type_id: str, added: Mapping[str, int]) -> dict[str, int]:
-    # A resource of which nothing is added is left out, so that its limit is not checked: a project
-    # over its limit may still use other resources.
+    # A project that exceeds the limit of one resource may still use other resources. A resource of
+    # which nothing is added is therefore left out, so that its limit is not checked.
     return {key: number for name, number in added.items() if number
             for key in (name, key_of(name, type_id))}
 

@@ -358,7 +358,7 @@ class Attachment:
         :param credential: CHAP credential to include; None if the connection has none, or if the
             caller may not see it
         :returns: as in Cinder, an empty mapping before the host is connected, and None for an
-            attachment that os-attach created without a connector
+            attachment that os-attach completed without a connector
         """
         if self.connection is None:
             # Only os-attach sets a mountpoint without an initiator.

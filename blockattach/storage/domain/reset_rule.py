@@ -2,8 +2,8 @@
 
 A reset must not hide an attachment, make a volume without data attachable, or allow the deletion
 of a volume that is in use. A reset is not needed to end an operation: after the deadline, another
-process resumes the operation. Cinder writes nearly any status, so that a volume with attachments
-can become available.
+process resumes the operation. In Cinder, a reset may set nearly any status, so a volume with
+attachments can become available.
 """
 import dataclasses
 import enum

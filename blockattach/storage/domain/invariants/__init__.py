@@ -1,8 +1,10 @@
-"""Invariants: conditions that rows and targets fulfil at any time.
+"""Invariants: conditions that rows and targets must fulfil.
 
-Each invariant has a pure function from facts to violations. `blockattach.storage.volume.checker`
-reads the rows and the targets and evaluates `INVARIANTS`. Tests and the simulation evaluate the
-same table. Each module of the package contains the invariants of one kind of resource.
+Some invariants may be violated for a moment during an operation (`observed.Row.settled`). All
+others hold at any time. Each invariant has a pure function from facts to violations.
+`blockattach.storage.volume.checker` reads the rows and the targets and evaluates `INVARIANTS`.
+Tests and the simulation evaluate the same table. Each module of the package, except `observed`,
+contains the invariants of one kind of resource.
 """
 from blockattach.storage.domain.invariants import attachments
 from blockattach.storage.domain.invariants import observed
