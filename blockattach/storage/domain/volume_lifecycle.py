@@ -2,8 +2,8 @@
 
 ``own_status`` of a volume changes only as `TRANSITIONS` allows. ``status`` and ``attach_status``
 are derived from ``own_status`` and from the lowest rank of the live attachments
-(`attachment_lifecycle.RANKS`). Each transaction that changes one of these two also stores the
-derived values.
+(`attachment_lifecycle.RANKS`). Each transaction that changes ``own_status`` or the lowest rank
+also stores the derived values.
 """
 import enum
 from typing import NamedTuple
@@ -287,8 +287,8 @@ RANK_STATUSES = {
     2: Derived('attaching', 'attaching'),
     3: Derived('detaching', 'detaching'),
     4: Derived('reserved', 'reserved'),
-    # A failed attachment holds the volume, but neither puts the volume into error nor refuses
-    # others. Cinder ignores failed attachments, and shows such a volume as available.
+    # A failed attachment holds the volume, but neither puts the volume into error nor prevents
+    # other attachments. Cinder ignores failed attachments, and shows such a volume as available.
     5: Derived('reserved', 'reserved'),
     None: Derived('available', 'detached'),
 }

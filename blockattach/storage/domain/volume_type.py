@@ -33,7 +33,7 @@ def is_multiattach(extra_specs: Mapping[str, str]) -> bool:
     """Return True if the extra spec ``multiattach`` of a type is true (see `is_true`).
 
     Cinder's API accepts only the exact text ``<is> True``, but its scheduler accepts other
-    spellings too. There, a type with another spelling creates volumes without multiattach.
+    spellings too. In Cinder, a type with another spelling creates volumes without multiattach.
     """
     return is_true(extra_specs.get(_MULTIATTACH))
 

@@ -203,7 +203,7 @@ class VolumeStore(abc.ABC):
 
         :param size_gb: new size in GiB
         :raises BackendFull: if the pool has too little space; the volume keeps its size
-        :raises BackendRefused: if the volume is absent or larger, or its snapshots prevent it
+        :raises BackendRefused: if the volume is absent or larger, or snapshots prevent the extend
         """
 
     @abc.abstractmethod

@@ -62,6 +62,8 @@ class Faults:
     def hold(self, method: str, once: bool = False) -> threading.Event:
         """Make every call of a method wait until the returned event is set.
 
+        A call waits for 60 seconds at most.
+
         :param once: True to hold only the next call
         """
         event = threading.Event()
@@ -89,7 +91,7 @@ class Faults:
             self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
-        """Count a call of a method, wait if calls of the method are held, and raise its fault.
+        """Count a call of a method, wait if the call is held, and raise the fault planned for it.
 
         The decorator `faulty` calls this method before it runs the decorated method.
 

@@ -210,7 +210,7 @@ class FileStore(base.VolumeStore):
 
     def _make_copy(self, source: str, name: str, copied: base.Copied,
                    size: int | None = None) -> None:
-        """Create the file ``name`` with the data of the file ``source``, unless it exists.
+        """Create the file ``name`` with the data of the file ``source``, unless ``name`` exists.
 
         :param size: size of the new file in bytes; None for the size of the source
         """
@@ -301,7 +301,7 @@ class FileStore(base.VolumeStore):
 
     @contextlib.contextmanager
     def _unfinished(self, name: str, replace: int | None = None) -> Iterator[int]:
-        """Create a hidden file, and publish it as ``name`` when the ``with`` block ends.
+        """Create a hidden file, and publish it as ``name`` if the ``with`` block succeeds.
 
         If another process has created a file of that name meanwhile, that file is kept and the new
         file is deleted.
@@ -437,7 +437,7 @@ def _is_large(path: str) -> bool:
 
 
 def _free(file: int) -> None:
-    """Free the space of a deleted file in pieces of `_FREED` bytes."""
+    """Free the space of a file that is or will be deleted, in pieces of `_FREED` bytes."""
     try:
         for start, length in _data(file, _FREED):
             disks.punch(file, start, length)

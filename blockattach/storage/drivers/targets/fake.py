@@ -103,7 +103,7 @@ class FakeTarget(base.ExportTarget):
         """Set the persistent reservations of a volume, as hosts of a cluster do.
 
         :param registered: initiators that are registered
-        :param holder: initiator that holds the reservation
+        :param holder: initiator that holds the reservation; None if no initiator does
         """
         with self.lock:
             self._reservations[volume_id] = connection.Reservations(
@@ -134,8 +134,8 @@ class FakeTarget(base.ExportTarget):
         self._exports[export.volume_id] = export
         held = self._grants.setdefault(pair, _Grant(grant))
         if grant.volume_id in self._open and grant.adopted:
-            # The sessions of the adopted initiator continue. The export is closed to all others
-            # once each initiator with sessions has been adopted.
+            # The sessions of the adopted initiator continue. The export is closed to initiators
+            # without a grant once each initiator with sessions has been adopted.
             held.sessions += self._open[grant.volume_id][1].pop(initiator, 0)
             if not self._open[grant.volume_id][1]:
                 del self._open[grant.volume_id]

@@ -50,8 +50,8 @@ _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 class TgtTarget(base.ExportTarget):
     """Target driver for tgt.
 
-    Also implements `base.Daemon`, for a tgtd that the driver starts or for a given one, and
-    `base.Unmap`, because tgtd punches holes in files.
+    Also implements `base.Daemon`, for a tgtd that the driver starts or for the one on
+    ``tgt_socket``, and `base.Unmap`, because tgtd punches holes in files.
     """
 
     def __init__(self, settings: backend.BackendSettings,
@@ -279,7 +279,7 @@ class TgtTarget(base.ExportTarget):
 
     def _expel(self, client: tgt_socket.Client, target: tgt_socket.Target,
                initiator: str) -> None:
-        """End the access of one initiator to a target that it shares with others.
+        """End the access of one initiator to a target that several initiators share.
 
         :raises BackendUncertain: if the sessions of the initiator do not close in time
         """

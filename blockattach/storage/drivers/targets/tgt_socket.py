@@ -132,8 +132,8 @@ class Target:
 class Client:
     """Client of one tgtd. Every call opens its own connection, so that threads need no lock.
 
-    A request raises `Rejected` if tgtd returns an error code, and `Unanswered` if tgtd does not
-    answer.
+    A request raises `Rejected` if tgtd returns an error code or a value cannot be sent, and
+    `Unanswered` if tgtd does not answer.
     """
 
     def __init__(self, path: str, timeout: float = 10.0) -> None:
@@ -213,7 +213,7 @@ class Client:
     def delete_target(self, tid: int) -> None:
         """Delete a target with its logical units.
 
-        :raises Rejected: with `Code.TARGET_ACTIVE` if the target has sessions
+        :raises Rejected: with `Code.TARGET_ACTIVE` or `Code.LUN_ACTIVE` if the target has sessions
         """
         self._call(_Mode.TARGET, _Op.DELETE, f'delete target {tid}', tid=tid)
 

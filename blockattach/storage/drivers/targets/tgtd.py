@@ -110,7 +110,8 @@ class Tgtd:
     def pid(self) -> int | None:
         """Return the process id from the pid file, or None if that process has ended.
 
-        The process may be running without answering requests.
+        Without a pid file, the result is None. The process may be running without answering
+        requests.
         """
         words = (self._recall('pid') or '').split()
         if len(words) != 2 or not words[0].isdigit():
@@ -309,7 +310,8 @@ class Tgtd:
 def warn_of_memory(pid: int) -> None:
     """Log a warning if tgtd was started without the environment variables of `_CLEARING`.
 
-    Without these variables, hosts may receive data of other hosts.
+    Without these variables, hosts may receive data of other hosts. A warning is also logged if the
+    environment of tgtd cannot be read.
     """
     try:
         with open(f'/proc/{pid}/environ', 'rb') as file:

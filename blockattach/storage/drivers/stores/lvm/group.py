@@ -1,8 +1,9 @@
 """LVM commands on a volume group, names of its logical volumes, and a check of scanned devices.
 
 Error messages of LVM are translated into the errors of the driver contract. A known message shows
-whether the command had any effect, and what the operator must do. The patterns match the messages
-of LVM 2.03 under ``LC_ALL=C``. An unknown message is translated into `errors.BackendUncertain`.
+that the command had no effect, and what the operator must do. The patterns match the messages of
+LVM 2.03 under ``LC_ALL=C``. An unknown message is translated into `errors.BackendUncertain`,
+unless the exit status shows that LVM did not accept the command line.
 
 LVM must not scan iSCSI disks on a storage host. When the session of a scanned disk dies, every LVM
 command hangs, and LVM would also show volume groups that guests have created inside their volumes.

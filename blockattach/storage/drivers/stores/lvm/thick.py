@@ -1,7 +1,7 @@
 """Store of thick logical volumes.
 
 Thick volumes allocate all their space on creation, are copied in full and are wiped after their
-deletion.
+deletion. If ``volume_clear`` is none, deleted volumes are removed without a wipe.
 
 A deleted volume is overwritten in steps of about one second before its space is freed. The wipe
 starts at the end of the volume and cuts off the overwritten part. The size of the volume thus

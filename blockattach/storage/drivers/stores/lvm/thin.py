@@ -31,7 +31,8 @@ class ThinStore(store.LvmStore):
     def check(self) -> None:
         """Check the store, and delete the volumes that interrupted reverts have replaced.
 
-        An unfinished volume is kept until its clone or revert is repeated, or its volume is
+        If processes of a cluster share the pool, the replaced volumes are kept. An unfinished
+        volume is kept until its clone or revert is repeated, or its volume is
         deleted. LVM does not show whether a running process works on an unfinished volume, and an
         interrupted revert may need it to continue. Each volume has at most one unfinished volume,
         which counts as provisioned capacity of the pool.
