@@ -26,8 +26,8 @@ class Resource(NamedTuple):
     :ivar exceeded: error raised when a request exceeds the limit; None if the limit is never
         checked
     :ivar per_type: True if each volume type may have an additional limit
-    :ivar grain: amount that a typical request adds. For a request that adds more, the usage is
-        always counted
+    :ivar grain: amount that a typical request adds. A process may check such a request against an
+        earlier count of the usage. For a request that adds more, the usage is always counted again
     """
 
     name: str

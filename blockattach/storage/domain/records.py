@@ -118,7 +118,7 @@ class Volume:
     :ivar lowest_rank: see `attachment_lifecycle.RANKS`; None without live attachments
     :ivar single_writer: True if only one server at a time may have attachments in mode rw
     :ivar pool: ``host@backend#pool``; None until the volume is scheduled
-    :ivar generation: counter that every change of ``own_status`` increments
+    :ivar generation: counter that every `volume_lifecycle.Event` increments
     """
 
     id: str

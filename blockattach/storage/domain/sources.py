@@ -1,7 +1,7 @@
 """Sources of new volumes: checks of the volume or snapshot from which a volume is created.
 
-The checks run when the volume is requested, and again when its row is written, because the source
-may be deleted in between. Cinder checks only once.
+All checks run when the volume is requested. `check` runs again when the row of the volume is
+written, because the source may be deleted in between. Cinder checks only once.
 
 The statuses, sizes and texts are those of `ExtractVolumeRequestTask` in
 ``cinder.volume.flows.api.create_volume``.

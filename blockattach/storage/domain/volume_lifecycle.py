@@ -75,12 +75,12 @@ class Event(enum.StrEnum):
     UNCLAIM = 'unclaim'
     """Creation failed on one pool; the volume waits for another pool."""
     CREATE_FAILED = 'create failed'
-    """Creation failed on every pool."""
+    """Creation failed on every pool, or was cancelled."""
     DELETE = 'delete'
     FORCE_DELETE = 'force delete'
     """Forced deletion by an administrator, regardless of the status."""
     DISCARD = 'discard'
-    """Deletion of a volume that no backend has. It takes effect at once."""
+    """Deletion or unmanage of a volume that has no pool. The event takes effect at once."""
     DELETED = 'deleted'
     DELETE_FAILED = 'delete failed'
     DELETE_CANCELLED = 'delete cancelled'
@@ -89,21 +89,21 @@ class Event(enum.StrEnum):
     DOWNLOAD_FAILED = 'download failed'
     UPLOAD = 'upload'
     UPLOADED = 'uploaded'
-    """End of the upload. A failed upload also leaves the volume unchanged."""
+    """End of the upload. A failed or cancelled upload also leaves the volume unchanged."""
     EXTEND = 'extend'
     EXTEND_CLAIMED = 'extend claimed'
     """Space claimed on the pool of the volume."""
     EXTENDED = 'extended'
     EXTEND_FAILED = 'extend failed'
     EXTEND_REFUSED = 'extend refused'
-    """Extend rejected for lack of space on the pool, without a call to the backend."""
+    """Extend cancelled, or rejected for lack of space, without a call to the backend."""
     RETYPE = 'retype'
     RETYPED = 'retyped'
-    """End of the retype. A failed retype leaves the volume unchanged."""
+    """End of the retype. A failed or cancelled retype leaves the volume unchanged."""
     MIGRATE = 'migrate'
     MIGRATE_LOCKED = 'migrate locked'
     MIGRATED = 'migrated'
-    """End of the migration. A failed migration leaves the volume on its pool."""
+    """End of the migration. A failed or cancelled migration leaves the volume on its pool."""
     MOVE_CLAIMED = 'move claimed'
     """Space claimed on a pool of another backend, for a migration or a retype."""
     MOVE_UNCLAIMED = 'move unclaimed'

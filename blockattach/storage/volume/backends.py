@@ -236,8 +236,8 @@ class KeptBackend:
                          initiator: str) -> connection.HostReservation | None:
         """Return the role of an initiator in the persistent reservations of a volume.
 
-        :returns: None if the target cannot report reservations, reports only a part of them, or
-            does not export the volume
+        :returns: None if the target cannot report reservations or does not export the volume, or
+            if the initiator is missing from an incomplete report
         """
         if not isinstance(self.target, base.HostReservations):
             return None

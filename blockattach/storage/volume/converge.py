@@ -3,8 +3,8 @@
 `Converger.converge` is the only caller of ``ExportTarget.grant`` and ``ExportTarget.revoke``. It
 holds the lease of the pair, reads the desired state from the attachments, and checks that the
 intent is still valid. It then grants or revokes access, and records the result in the attachment.
-It also sends the notification and creates the message to the user. A convergence may be repeated
-at any time.
+It also sends the notification, and after a refusal by the backend creates a message to the user. A
+convergence may be repeated at any time.
 """
 import contextlib
 import dataclasses

@@ -1,8 +1,8 @@
 """Expiry of attachments whose consumers did not return in time.
 
 The volume manager runs the expiry. One process at a time decides whether an attachment expires. An
-expired attachment is deleted as by a delete request. An attachment that has changed since the
-decision is kept, for instance because its consumer has sent the connector after all.
+expired attachment is deleted as by a delete request. If an attachment has changed since the
+decision, for instance because its consumer has sent the connector after all, it is kept.
 """
 import dataclasses
 from collections.abc import Callable

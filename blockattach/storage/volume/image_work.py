@@ -75,7 +75,7 @@ class ImageWork:
     @verbs.work('volume.reimage', deadline='create_seconds',
                 done=_notify_server, then=_then_say_so)
     def reimage(self, caller: context.RequestContext, claim: records.Claim) -> verbs.TakesLong:
-        """Replace all data of a volume with the data of another image."""
+        """Replace all data of a volume with the data of an image."""
         return self._slowly(claim, self._refill, {})
 
     @verbs.work('volume.upload', deadline='create_seconds')
@@ -156,6 +156,7 @@ class ImageWork:
         """Upload the data of a volume, unless an earlier attempt has uploaded the data.
 
         :raises ImageRefused: if Glance has stored fewer or more bytes than were sent
+        :raises GlanceUnavailable: if the image is not active after the upload
         """
         mover, volume, image = self._moving(), item.volume, volume_images.about(item)
         expected = volume_images.uploaded_size(item)

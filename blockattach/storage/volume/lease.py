@@ -63,7 +63,9 @@ class Lease:
         self._rest = _FIRST_REST
 
     def check(self) -> None:
-        """Check that the lease is still valid. Called right before and after each backend call.
+        """Check that the lease is still valid.
+
+        Called right before a backend call, and after a call whose result is not recorded.
 
         :raises BackendUncertain: if the lease is no longer valid; another process may have acted
         """
@@ -122,7 +124,7 @@ class Leases:
 
         The wait for other threads of this process has no limit. The wait for other processes ends
         at the deadline of the caller, or after the time in which the lease of a dead process
-        expires.
+        expires, whichever is earlier.
 
         :raises BackendUncertain: if another process holds a conflicting lease until the wait ends
         """
@@ -151,7 +153,7 @@ class Leases:
         The lease excludes the leases of all pairs of the volume. The context manager yields None
         if another process holds a conflicting lease.
 
-        :param wait: True to wait until other processes have released their leases
+        :param wait: True to wait for the leases of other processes, for as long as in `pair`
         """
         with self.alone(volume_id):
             until = self._until() if wait else self._clock.monotonic()

@@ -111,7 +111,11 @@ class VolumeService:
         LOG.info('Volume service started%s', log.fields(host=self._host))
 
     def adjust(self, report_seconds: float, settings: volume_conf.VolumeSettings) -> None:
-        """Change the periods of the periodic tasks to those of the given settings."""
+        """Change the periods of the heartbeat, reports, recovery and reconciliation.
+
+        :param report_seconds: new time in seconds between two heartbeats
+        :param settings: settings with the other new periods
+        """
         self._beating.every(report_seconds)
         self._reporting.every(settings.stats_seconds)
         self._recovering.every(settings.reconcile_seconds)

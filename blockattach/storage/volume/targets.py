@@ -1,7 +1,7 @@
 """Supervision of the target of a backend, either a target process or a target in the kernel.
 
 A target process is started with the service, watched, and left running or stopped with the
-service. Any other target is not watched, because the reconciler queries its exports periodically.
+service. Any other target is watched by the reconciler, which queries its exports periodically.
 """
 from collections.abc import Callable
 

@@ -79,7 +79,7 @@ class VolumeWork:
     @verbs.work(
         'volume.delete', deadline='create_seconds')
     def delete(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Delete a volume and, if requested, its snapshots."""
+        """Delete a volume, and first the snapshots that the request deletes with the volume."""
         with self._leases.volume(claim.resource_id) as lease:
             item = volume_queries.claimed(self._database, claim)
             if lease is None:

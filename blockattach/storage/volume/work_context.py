@@ -30,7 +30,7 @@ def _no_event(volume_id: str, done: bool) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkContext:
-    """Dependencies of the handlers of work, which keep no state of their own.
+    """Dependencies of the handlers of work. The handlers keep no state of their own.
 
     :ivar retry_seconds: time in seconds after which a failed deletion is retried
     :ivar scheduler: selects another pool for a volume that this backend cannot create or receive

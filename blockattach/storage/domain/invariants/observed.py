@@ -166,7 +166,7 @@ class WorkFact:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Input of all invariants, read at one moment.
+    """Input of all invariants. The targets are queried just before the rows are read.
 
     :ivar busy: (volume, initiator) pairs whose grants at the target are being changed now
     :ivar grace: seconds after a deadline before an overdue operation is a violation
