@@ -144,7 +144,7 @@ def beside(request: pools.VolumeRequest, pool: pools.Pool) -> str | None:
 
     A single process copies the data, so both backends must be on the same host.
     """
-    # The current pool is suitable too, since a retype may leave the volume there.
+    # The current pool is suitable too, since a retype may leave the volume on this pool.
     if request.home is None or request.home == pool.name:
         return None
     here, there = request.home.partition('#')[0], pool.host
@@ -224,5 +224,5 @@ FILTERS: Mapping[str, Filter] = {
 ALWAYS = ('source', 'beside')
 """Names of filters that are applied first, regardless of the configuration.
 
-If one of these filters rejects a pool, the data of the volume cannot get there.
+If one of these filters rejects a pool, the data of the volume cannot be copied to the pool.
 """

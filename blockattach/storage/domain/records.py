@@ -84,7 +84,7 @@ class DefaultType:
 class AttachedServer:
     """Item of ``attachments`` in the API representation of a volume.
 
-    As in Cinder, the API lists only completed attachments there.
+    As in Cinder, only completed attachments are listed in ``attachments``.
     """
 
     attachment_id: str

@@ -459,7 +459,7 @@ class Manage(Protocol):
         """Take over the stored volume ``name`` as ``volume``.
 
         The stored volume is renamed to ``volume.name`` and extended to ``volume.size_gb`` GiB. Its
-        data is kept. The added part reads as zeros if the store can ensure it.
+        data is kept. The added part reads as zeros if the store can ensure this.
 
         :param name: current name of the stored volume in the pool
         :raises BackendFull: if the pool has too little space; the stored volume keeps its name

@@ -237,7 +237,7 @@ def _build(volume: Export) -> None:
                 group.delete()
         group = rtslib_target.TPG(target, 1)
         if lio_tree.read(f'{group.path}/dynamic_sessions'):
-            # Without this, a session that was opened without an ACL would remain open.
+            # Disabling the group closes the sessions that were opened without an ACL.
             group.enable = False
         _set_attributes(group.path, lio_tree.ATTRIBUTES)
         failpoints.point('privileged.lio.after_group')
@@ -371,7 +371,7 @@ def _converge_acl(acl: rtslib_target.NodeACL, present: lio_tree.Acl, granted: Gr
 def _map(acl: rtslib_target.NodeACL, read_only: bool) -> None:
     """Map the logical unit in an ACL.
 
-    rtslib is not used, because it leaves the mapping writable if it cannot write-protect it. An
+    rtslib is not used, because its mapping remains writable if the write protection fails. An
     attribute of the portal group makes the mapping read-only from its creation on.
     """
     path = f'{acl.path}/{lio_tree.UNIT}'

@@ -232,8 +232,8 @@ def remove(site: Site, name: str) -> None:
     :raises CommandFailed: if the device of the volume is open
     """
     site = _checked(site, name)
-    # LVM would delete the thick snapshots of a volume along with it. The command itself selects,
-    # because a check beforehand would race with the creation of a snapshot.
+    # LVM would delete the thick snapshots of a volume along with the volume. The command itself
+    # excludes such volumes, because a check beforehand would race with the creation of a snapshot.
     output = _lvm(site, 'lvremove', '--yes', '--select',
                   f'lv_tags={TAG} && lv_role!=thickorigin', f'{site.group}/{name}')
     # lvremove succeeds when the selection matches no volume.

@@ -296,7 +296,7 @@ class _Names:
         self._asked: collections.Counter[tuple[str, str]] = collections.Counter()
 
     def is_asked_for(self, volume_id: str, initiator: str) -> bool:
-        """Return True if a thread holds the lock of a pair or a whole volume, or waits for it."""
+        """Return True if a thread holds or waits for the lock of a pair or a whole volume."""
         with self._changed:
             return (volume_id, initiator) in self._asked
 

@@ -37,7 +37,8 @@ class Maker:
         An existing volume is left as it is. The source is only read. If the claim of the work is
         lost, a copy ends early.
 
-        :returns: the work item, whose volume names the cached volume if it was cloned from one
+        :returns: the work item. If the volume was cloned from a cached image, its
+            ``source_volid`` is the id of the cached volume
         :raises BackendRefused: if the backend refuses, the source no longer exists, or the store
             cannot copy the source; a repetition would fail, too
         :raises verbs.Left: if this process stops before the copy is finished

@@ -296,8 +296,8 @@ class Tgtd:
     def _alone(self) -> Iterator[None]:
         self._make_folder()
         with open(os.path.join(self._folder, 'lock'), 'w', encoding='utf-8') as file:
-            # Without the lock, two processes could both find no tgtd and start two in this
-            # directory.
+            # Without the lock, two processes could both find no tgtd, and each could start one in
+            # this directory.
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
