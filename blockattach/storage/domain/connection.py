@@ -48,7 +48,7 @@ NO_INITIATOR = 'fake'
 
 _DATED = r'[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.-]*(:[A-Za-z0-9.:_-]*)?'
 # RFC 7143, 4.2.7, restricted to the characters that initiators use. Targets accept no other
-# characters, because they split their commands at some of these other characters.
+# characters, and split their commands at some of these other characters.
 _NODE_NAME = re.compile(
     rf'(?=.{{1,223}}\Z)(iqn\.{_DATED}|eui\.[0-9a-f]{{16}}|naa\.([0-9a-f]{{16}}){{1,2}})',
     re.ASCII | re.IGNORECASE)

@@ -21,7 +21,8 @@ class AtTarget(NamedTuple):
     :ivar backend: ``host@backend`` that was queried; None if no backend was queried
     :ivar reason: reason why the state is unknown; None if the target was queried, or if no query
         was necessary
-    :ivar exported: True if the target exports the volume to any host; None if unknown
+    :ivar exported: True if the target exports the volume, even if no host has access; None if
+        unknown
     :ivar mode: access mode of the host; None if the host has no access, or if unknown
     :ivar sessions: number of iSCSI sessions of the host
     :ivar intact: False if the grant is partial or was modified (`connection.ActualGrant`)

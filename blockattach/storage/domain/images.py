@@ -61,7 +61,7 @@ class Image:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return an image from the mapping that `dataclasses.asdict` created for it."""
+        """Return an image built from a mapping of `dataclasses.asdict`."""
         return cls(**stored)
 
     @property

@@ -43,9 +43,9 @@ class Pool(Capacity):
     """Part of a backend that stores volumes. ``name`` is ``host@backend#pool``.
 
     :ivar allocated_gb: GiB allocated to volumes in the database, including claims
-    :ivar capabilities: original report, for filters on extra specs and for the API
+    :ivar capabilities: report as stored, for filters on extra specs and for the API
     :ivar up: True if the report is recent, at least one service of the pool is up and enabled, and
-        no service of the pool is frozen
+        no service of the pool is frozen. A pool whose service has not registered yet may be up
     :ivar reported_at: time of the report, by the clock of the database
     """
 

@@ -455,7 +455,7 @@ class Service:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
-    """User message about an operation that failed after the request was answered.
+    """User message about an operation that failed, or about an expired attachment.
 
     :ivar detail: details for administrators, with the names of hosts and pools
     """

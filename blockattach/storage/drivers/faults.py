@@ -91,7 +91,7 @@ class Faults:
             self._clock.until(lambda: not os.path.exists(path), most, _LOOK)
 
     def enter(self, method: str) -> Fault | None:
-        """Count a call of a method, wait if the call is held, and raise the fault planned for it.
+        """Count a call of a method, wait if the call is held, and raise the planned fault.
 
         The decorator `faulty` calls this method before it runs the decorated method.
 

@@ -167,7 +167,7 @@ class TgtTarget(base.ExportTarget):
         If only the target number is in use, the target is created with another number.
 
         :raises BackendRefused: if the target belongs to another initiator
-        :raises BackendUncertain: if no number is free, or if the removed target is not rebuilt
+        :raises BackendUncertain: if no number is free, or if a removed target cannot be rebuilt
         """
         targets = client.targets()
         present = next((target for target in targets if target.name == name), None)
