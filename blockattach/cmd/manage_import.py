@@ -38,7 +38,8 @@ def cinder(conf: cfg.ConfigOpts) -> int:
         writes = not noun.dry_run and (noun.leave_refused or not found.refused)
         if writes:
             done = act.run()
-            # The survey has reported the other refused resources. These are known only now.
+            # The survey has reported all other refused resources. Resources that could not be
+            # written are known only now.
             found.taken = done.taken
             found.refused += [one for one in done.refused if one.code == importing.NOT_WRITTEN]
     finally:

@@ -53,8 +53,8 @@ def _print(opened: wiring.OneShots, findings: list[repair.Finding]) -> None:
 def stop_target(conf: cfg.ConfigOpts) -> None:
     """Stop the tgtd that the volume manager of this configuration has started.
 
-    :raises ConfigurationError: hosts are logged in or tgtd does not respond, and ``--force`` is
-        not given
+    :raises ConfigurationError: tgtd was not stopped. Without ``--force``, tgtd is not stopped if
+        hosts are logged in or tgtd does not respond
     """
     pid = tgt_daemon.stop(conf, conf.noun.force)
     print('No tgtd is running.' if pid is None else f'tgtd (process {pid}) stopped.')

@@ -39,9 +39,10 @@ def check(conf: cfg.ConfigOpts) -> int:
 
 
 def rotate(conf: cfg.ConfigOpts) -> None:
-    """Run a step of the key rotation, or all steps if no services of other hosts are up.
+    """Run the step of the key rotation that the arguments name, or all steps.
 
-    :raises ConfigurationError: a previous step is missing, or services of other hosts are up
+    :raises ConfigurationError: a previous step is missing, or all steps were requested while
+        services of other hosts are up
     """
     database = dependencies.open_database(conf)
     noun = conf.noun

@@ -39,6 +39,8 @@ def forget(database: storage_db.Database, binary: str, host: str, down_after: fl
     service.
 
     :param down_after: seconds without a heartbeat after which a service is down
+    :raises ServiceNotFound: no service has this binary and host
+    :raises Conflict: the service is up
     """
     known = services.get_by_host(database, binary, host, down_after)
     keeping = services.keeping(database, binary, known.backend, down_after)

@@ -56,11 +56,11 @@ class Signals:
     """Signal handlers of the process, which are installed when an instance is created.
 
     A second stop signal (SIGTERM, SIGINT) ends the process at once, even if it waits for a broker.
-    SIGHUP has no effect before `wait` is called. SIGUSR2 requests a state report at any time.
+    A SIGHUP that arrives before `wait` is called takes effect in `wait`. SIGUSR2 calls `report`.
 
     :ivar phase: current phase of the command
-    :ivar shutdown_timeout: maximum time in seconds until the process has stopped, or 0 for no
-        limit
+    :ivar shutdown_timeout: maximum time in seconds from a stop signal until the process has
+        stopped, or 0 for no limit
     :ivar report: function that is called on SIGUSR2
     :ivar abandon: function that is called when ``shutdown_timeout`` has passed. The process exits
         when the function returns, or after a few seconds
@@ -150,8 +150,8 @@ class Signals:
         os.write(_STANDARD_ERROR, f'{self._name}: shutdown timed out after '
                  f'{self.shutdown_timeout} seconds, unfinished work is left to other processes or '
                  'expires\n'.encode())
-        # Called in another thread, because this thread may hold a lock that is needed, and because
-        # the call may hang, for instance if the database does not respond.
+        # Called in another thread, because this thread may hold a lock that the call needs, and
+        # because the call may hang, for instance if the database does not respond.
         leaving = threading.Thread(target=self.abandon, daemon=True)
         leaving.start()
         leaving.join(_LEAVING_SECONDS)
@@ -270,7 +270,7 @@ def say(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError:
-        # The rest of the buffer would fail again at the end of the process.
+        # Python would flush the remaining buffer at the end of the process, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -113,7 +113,10 @@ def rows(at: Installation) -> Result:
 
 
 def services(at: Installation) -> Result:
-    """Check that no services of an older release are running."""
+    """Check that no services of an older release are running.
+
+    The check succeeds if the schema has not been expanded to this release.
+    """
     behind = at.behind() if at.expanded else []
     return Result(Code.WARNING, f'Services of an older release: {", ".join(behind)}. Upgrade '
                                 'them, and the API processes, which are not in the list of '

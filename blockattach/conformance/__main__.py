@@ -3,8 +3,8 @@
     blockattach-conformance my_driver.tests.test_conformance
 
 Each module contains test classes that are derived from the kits. The results of all classes that
-test the same driver are printed as one table. The exit status is 1 if a behavior failed, or if
-the declared capabilities of a driver differ from its proved capabilities.
+test the same driver are printed as one table. The exit status is 1 if a behavior failed, if the
+declared capabilities of a driver differ from its proved capabilities, or if no test has run.
 """
 import argparse
 import importlib
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def examine(modules: Iterable[types.ModuleType]) -> list[report.Report]:
-    """Run the test classes of modules, as far as the classes are derived from a kit.
+    """Run the test classes that the modules define and derive from a kit.
 
     Errors and failures are printed to standard error.
 

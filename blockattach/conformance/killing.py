@@ -29,8 +29,9 @@ killed before a call of one of these functions."""
 class _Scene(NamedTuple):
     """Verb of a store with prepared arguments.
 
-    :ivar act: calls the verb; a repeated call completes an interrupted one
-    :ivar undo: deletes the volume or snapshot that the verb creates; None if it creates none
+    :ivar act: calls the verb; a repeated call completes an interrupted call
+    :ivar undo: deletes the volume or snapshot that the verb creates; None if the verb creates
+        neither
     :ivar has_mark: volume that must contain `store_base.MARK` after the verb; None for no check
     :ivar two_names: True if an interrupted verb may leave a volume with two names
     """
@@ -140,7 +141,7 @@ class KillContract(store_base.StoreBase):
     # ---- Kills ----
 
     def _kill_everywhere(self, build: Callable[[], _Scene]) -> None:
-        # Both methods skip the test if the driver does not implement them.
+        # Both methods skip the test if the test class does not implement them.
         self.stored_names()
         self.remake()
         scene = build()

@@ -192,7 +192,7 @@ class Reported(unittest.TestCase):
         self.report.proved.add(capability)
 
     def leaves_out(self, behavior: str, reason: str) -> NoReturn:
-        """Skip the running test, because this environment does not permit it.
+        """Skip the running test, which is not possible with this driver or environment.
 
         :param behavior: description of the untested behavior
         :param reason: reason, which the report shows

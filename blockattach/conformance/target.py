@@ -438,7 +438,7 @@ class ReservationContract(TargetBase):
     provable = frozenset({'host_reservations'})
 
     def registers(self, export: connection.Export, grants: Sequence[connection.Grant]) -> None:
-        """Register the hosts of ``grants``, and no others, for persistent reservations.
+        """Register the hosts of ``grants``, and no other hosts, for persistent reservations.
 
         The hosts have access to the volume already.
         """

@@ -101,7 +101,7 @@ class Commands(Protocol):
         """Return the data that the target sends for a command, whatever the status is.
 
         :param length: size of the receive buffer in bytes
-        :param lun: number of the logical unit; None for that of the session
+        :param lun: number of the logical unit; None for the unit of the session
         """
 
     def close(self) -> None:
@@ -128,11 +128,17 @@ class TargetBase(report.Reported, abc.ABC):
         """
 
     def make_device(self, volume_id: str, size_gb: int) -> str:
-        """Create a device for the target to export, and return its path."""
+        """Create a device for the target to export, and return its path.
+
+        The base class only returns a path. A target that opens devices needs an override.
+        """
         return f'/dev/fake/volume-{volume_id}'
 
     def grow_device(self, device: str, size_gb: int) -> None:
-        """Extend a device to ``size_gb`` GiB."""
+        """Extend a device to ``size_gb`` GiB.
+
+        The base class does nothing. A target that opens devices needs an override.
+        """
 
     def allocated_bytes(self, device: str) -> int:
         """Return the space in bytes that a device occupies now.

@@ -36,11 +36,11 @@ class InitiatorError(Exception):
 
 
 class LoginRefused(InitiatorError):
-    """Error of a login that the target rejected, by the initiator name or the credential."""
+    """Error of a login that the target rejected, for example because of the credential."""
 
 
 class WriteRefused(InitiatorError):
-    """Error of a write that was rejected, because the access or the session is read-only."""
+    """Error of a failed write, or of a login for writing to a write-protected disk."""
 
 
 class ReadFailed(InitiatorError):
@@ -127,7 +127,8 @@ class Session:
     def write(self, offset: int, length: int, pattern: int) -> None:
         """Write ``length`` bytes of the value ``pattern``, and flush them.
 
-        :raises WriteRefused: if the target rejects the write
+        :raises WriteRefused: if the write or the flush fails
+        :raises SessionLost: if the session is cut, or the target does not respond in time
         """
         for command in (f'write -P {pattern} {offset} {length}', 'flush'):
             answer = self._ask(command)
@@ -138,6 +139,7 @@ class Session:
         """Read a range, and return True if each byte has the value ``pattern``.
 
         :raises ReadFailed: if the target responds with an error
+        :raises SessionLost: if the session is cut, or the target does not respond in time
         """
         answer = self._ask(f'read -P {pattern} {offset} {length}')
         if 'read failed' in answer:
@@ -208,7 +210,7 @@ class Session:
 
 
 class KitInitiator:
-    """Adapter of `Initiator` to `blockattach.conformance.target.Host`."""
+    """Adapter of `Initiator` to `blockattach.conformance.target_base.Host`."""
 
     def __init__(self, timeout: float = 15.0, comes_back: bool = True) -> None:
         self._timeout = timeout
@@ -229,7 +231,7 @@ class KitInitiator:
 
 
 class KitSession:
-    """Adapter of `Session` to `blockattach.conformance.target.Held`."""
+    """Adapter of `Session` to `blockattach.conformance.target_base.Held`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -129,7 +129,8 @@ class Session:
 
         :param data: bytes to send to the target
         :param to_host: number of bytes expected from the target, or 0
-        :raises Lost: if the session is cut
+        :raises Lost: if the session is cut, or the status is none of `GOOD`, `CHECK_CONDITION` and
+            `RESERVATION_CONFLICT`
         """
         direction = _TO_HOST if to_host else _TO_TARGET if data else 0
         return self._run(self._task(cdb, direction, to_host or len(data)),
@@ -138,11 +139,11 @@ class Session:
     def received(self, cdb: bytes, length: int, lun: int | None = None) -> bytes:
         """Return the data that the target sends for a command, padded with zeros.
 
-        The status of the command is ignored.
+        The statuses that `send` returns are ignored.
 
         :param length: size of the receive buffer in bytes, whatever length the CDB requests
-        :param lun: number of a logical unit, which need not exist; None for that of the session
-        :raises Lost: if the session is cut
+        :param lun: number of a logical unit, which need not exist; None for the unit of the session
+        :raises Lost: as for `send`
         """
         found = ctypes.create_string_buffer(length)
         task = self._task(cdb, _TO_HOST, length)
@@ -262,7 +263,7 @@ class Session:
 
 
 class KitScsi:
-    """Adapter of `Session` to `blockattach.conformance.scsi.Commander`."""
+    """Adapter of `Session` to `blockattach.conformance.target_base.Commander`."""
 
     def __init__(self, timeout: int = 10) -> None:
         self._timeout = timeout

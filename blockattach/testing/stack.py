@@ -48,8 +48,8 @@ class Stack:
     """Instance of `blockattach-all`, and a context manager that starts and stops it.
 
     :param backend: ``fake`` (in memory) or ``file`` (sparse files, exported by a separate tgtd)
-    :param state_dir: state directory, which is kept; None for a temporary one, which `remove`
-        deletes
+    :param state_dir: state directory, which is kept; None for a temporary directory, which
+        `remove` deletes
     :param port: port of the API, also after a restart; 0 for any free port
     :param settings: text of a configuration file, for instance ``[volume]\\nstats_seconds = 1``
     :param environment: additional environment variables
@@ -120,7 +120,8 @@ class Stack:
         ready = self._first_line()
         if ready is None:
             status = self._end(None)
-            # The service has never been ready, so a tgtd on this directory is not its own.
+            # The service has never been ready, so a tgtd of this directory belongs to another
+            # service, and must not be stopped by `stop`.
             self._process = None
             raise StackRefused(status, self._log_end(begin))
         self.url, self.state_dir = ready['url'], ready['state']
@@ -136,7 +137,7 @@ class Stack:
     def stop(self) -> None:
         """Stop the service by SIGTERM, with its tgtd. Succeeds if the service has ended already.
 
-        :raises TimeoutError: if the service does not stop in time; it has been killed
+        :raises TimeoutError: if the service did not stop in time, and was killed
         """
         if self._process is None:
             return

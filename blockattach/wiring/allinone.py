@@ -36,7 +36,7 @@ class AllInOne(processes.ServiceProcess):
 
     def __init__(self, conf: cfg.ConfigOpts, say: Callable[[str], None]) -> None:
         """
-        :param say: function that prints a line, when the process has started and when it stops
+        :param say: function that prints a line. It is called after the start and before the stop
         """
         super().__init__(NAME, conf, functools.partial(
             dependencies.build_dependencies, upgrade=True), self._services)
@@ -53,7 +53,7 @@ class AllInOne(processes.ServiceProcess):
         self._say(f'blockattach serves at {self._server.url}/v3 (state in {state_path})')
 
     def stop(self) -> None:
-        """Print that the process stops, and stop the services."""
+        """Stop the services. If the start was announced, print first that the process stops."""
         if self._announced:
             self._say('Stopping blockattach')
         super().stop()

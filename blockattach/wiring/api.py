@@ -60,7 +60,8 @@ def load() -> None:
 def build_serving(base: dependencies.Dependencies) -> Wsgi:
     """Build the WSGI application of the API with health checks. SIGHUP reloads its policy.
 
-    :raises ConfigurationError: the policy files, [healthcheck] or authentication cannot be used
+    :raises ConfigurationError: the policy files, [healthcheck], [nova] or authentication cannot
+        be used
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         rules = enforcer.Enforcer(base.conf, policy_rules.list_rules(), base.clock)
@@ -90,14 +91,17 @@ def _backends(base: dependencies.Dependencies) -> str | None:
 def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsgi:
     """Build the WSGI application of the API without health checks.
 
-    :raises ConfigurationError: authentication cannot be used
+    :raises ConfigurationError: authentication or [nova] cannot be used
     """
     return build_application(base, build_handling(base, policy))
 
 
 def build_handling(base: dependencies.Dependencies,
                    policy: enforcer.Enforcer) -> api_services.ApiServices:
-    """Build the dependencies of the request handlers."""
+    """Build the dependencies of the request handlers.
+
+    :raises ConfigurationError: [nova], or an option for Keystone, cannot be used
+    """
     settings = api_conf.settings(base.conf)
     volume_services = volume_rpc.VolumeClients(base.bus)
     named = control.build_repeats(base)

@@ -101,7 +101,8 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
     locations.check_values(conf, outer_middleware.GROUPS)
     layers = outer_middleware.layers(conf)
     if settings.auth_strategy is Strategy.NOAUTH:
-        # Outermost, because any client may send the headers of proxies.
+        # Outermost, so that this layer sees the address of the client before the layer for proxy
+        # headers replaces the address. Any client may send such headers.
         origins = conf[outer_middleware.CORS_GROUP].allowed_origin or ()
         return (loopback.serve_locally(origins), *layers)
     return layers

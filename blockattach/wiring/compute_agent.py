@@ -1,6 +1,7 @@
 """Builder of the agent of a compute host, which runs servers for the compute API.
 
-An agent runs on every host, so this module imports only modules that the agent needs.
+Every host runs an agent, which must take little memory. This module therefore imports only the
+modules that the agent needs.
 """
 import os
 from concurrent import futures

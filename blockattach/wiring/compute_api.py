@@ -136,7 +136,7 @@ class Closing:
 def build_services(base: outside.Outside) -> list[processes.Service]:
     """Build the services of a compute API process.
 
-    :raises ConfigurationError: an option is invalid
+    :raises ConfigurationError: an option is invalid, or the address or the database cannot be used
     """
     settings = compute_conf.settings(base.conf)
     listening = _listen(base.conf, settings)
@@ -182,8 +182,8 @@ def _of_api(base: outside.Outside, settings: compute_conf.ComputeSettings,
 def _listen(conf: cfg.ConfigOpts, settings: compute_conf.ComputeSettings) -> server.Server:
     """Return a server that listens on the address of the compute API, without its application.
 
-    :raises ConfigurationError: the address is in use, does not belong to this host, or must not
-        be served without authentication
+    :raises ConfigurationError: the TLS certificate cannot be used, or the address is in use, does
+        not belong to this host, or must not be served without authentication
     """
     api = dataclasses.replace(api_conf.settings(conf), host=settings.host, port=settings.port)
     authentication.check_address(conf, api)

@@ -23,7 +23,7 @@ def opened(conf: cfg.ConfigOpts) -> Iterator[sa.Engine]:
     The tables are not checked. Database errors in the block are translated to ConfigurationError.
 
     :raises ConfigurationError: the database cannot be reached or used. The error names the option
-        of its URL
+        that contains the URL of the database
     """
     core, group = core_conf.settings(conf), compute_conf.GROUP
     with locations.named(conf, 'DEFAULT', 'state_path'):
@@ -48,7 +48,8 @@ def check(conf: cfg.ConfigOpts) -> None:
 def open_store(conf: cfg.ConfigOpts, clock: clocks.Clock) -> store.Store:
     """Open the database of the compute API, and check that it has the tables of this release.
 
-    If no database is configured, the tables are created in a new file in the state folder.
+    If no database is configured, a file in the state folder is used. In a file without tables, the
+    tables are created.
 
     :raises ConfigurationError: the database cannot be used, or has tables of another release
     """

@@ -43,7 +43,7 @@ class Reloads:
         self._failed: dict[Callable[[], object], str] = {}
 
     def add(self, act: Callable[[], None], wrong: Wrong | None = None) -> None:
-        """Register a function that is called at each reload, after the new values are set.
+        """Register a function that each successful reload calls after it has set the new values.
 
         :param wrong: function that returns the reason why the last call of ``act`` failed, or None
         """
@@ -70,6 +70,8 @@ class Reloads:
 
     def __call__(self) -> bool:
         """Reload the configuration files, and call the registered functions.
+
+        An error of a registered function is only logged, and reported by `wrong`.
 
         :returns: False if a file or a value is invalid, in which case nothing has changed
         """
@@ -135,10 +137,11 @@ def configure(conf: cfg.ConfigOpts, arguments: list[str], command: str | None = 
     :param command: name of the process, or None for the name of its program
     :param text: description of the process in the output of ``--help``
     :param serves: True if the process serves requests. Such a process must not start if its files
-        set security-related options of Cinder that this service does not support
+        or environment set security-related options of Cinder that this service does not support
     :param log_unknown: True to log each unknown or unneeded option
     :raises ConfigurationError: a value is invalid, the log cannot be written, or an option of
         Cinder prevents the start
+    :raises oslo_config.cfg.Error: a file cannot be read
     """
     own = frozenset(conf) - frozenset(cfg.ConfigOpts())
     log.register(conf)

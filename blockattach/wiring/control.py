@@ -69,7 +69,8 @@ def build_attachments(base: dependencies.Dependencies, volume_services: volume_r
 def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule:
     """Build the rule that users must detach volumes of servers through Nova, as in Cinder.
 
-    A warning is logged if the configuration disables or limits the rule.
+    With Keystone, a warning is logged if the rule is off. If the rule applies but this service has
+    no access to Nova, a warning is logged too, because users cannot detach such volumes then.
 
     :raises ConfigurationError: [keystone_authtoken] is invalid. The rule uses its option
         ``service_token_roles``

@@ -47,7 +47,7 @@ def usable(conf: cfg.ConfigOpts, group: str = database_conf.GROUP) -> Iterator[N
         yield
     except (errors.DatabaseUnavailable, oslo_db_exception.DBError,
             sa.exc.SQLAlchemyError) as exc:
-        # The texts of SQLAlchemy contain the statement, so that of the driver is shown.
+        # The texts of SQLAlchemy contain the statement, so the text of the driver is shown.
         cause = exc.__cause__ if isinstance(exc, errors.DatabaseUnavailable) else exc
         inner = getattr(cause, 'inner_exception', None) or cause
         raise locations.refusal(

@@ -71,7 +71,7 @@ class Dependencies:
     clock: clock.Clock
     threads: waiting.Threads = dataclasses.field(default_factory=waiting.Threads)
     backends: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Backends that this process serves, by ``host@backend``.
+    """Backends that this process serves, by ``host@backend`` or ``cluster@backend``.
 
     The values are instances of `blockattach.storage.volume.backends.KeptBackend`. Volumes can be
     migrated between these backends.
@@ -139,8 +139,9 @@ def open_database(conf: cfg.ConfigOpts, time: clock.Clock | None = None, upgrade
     :param telemetry: telemetry that records transactions, or None to create one
     :param check_sealed: True to check that all sealed credentials can be decrypted; False if the
         caller handles credentials that cannot be decrypted
-    :raises ConfigurationError: the database cannot be reached or used, has tables of another
-        release, or contains credentials that cannot be decrypted
+    :raises ConfigurationError: the state folder or the keys cannot be used, or the database cannot
+        be reached or used, has tables of another release, or contains credentials that cannot be
+        decrypted
     """
     core = core_conf.settings(conf)
     with locations.named(conf, 'DEFAULT', 'state_path'):

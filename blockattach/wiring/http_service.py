@@ -44,8 +44,8 @@ def build_http(base: dependencies.Dependencies, listening: server.Server) -> ser
 def listen(conf: cfg.ConfigOpts) -> server.Server:
     """Return a server that listens on the address of the API, without its application.
 
-    :raises ConfigurationError: the address is in use, does not belong to this host, or must not
-        be served without authentication
+    :raises ConfigurationError: the TLS certificate cannot be used, or the address is in use, does
+        not belong to this host, or must not be served without authentication
     """
     settings, watch = api_conf.settings(conf), watch_conf.settings(conf)
     authentication.check_address(conf, settings)

@@ -69,6 +69,8 @@ def cache_settings(base: dependencies.Dependencies,
 def sweep(base: dependencies.Dependencies, name: str) -> None:
     """Delete the temporary image files of an earlier process of a backend.
 
+    Nothing is deleted if Glance is not configured.
+
     :param name: ``host@backend`` with the host name of this process
     """
     if glance_conf.settings(base.conf).configured:
@@ -83,7 +85,7 @@ def build_event(base: dependencies.Dependencies) -> Callable[[str, bool], None]:
     """Build the function that notifies Nova about the end of a reimage of a volume.
 
     The function takes the volume id, and True if the reimage was successful. It does nothing if
-    Nova is not configured.
+    this service cannot send requests to Nova without the token of a user.
     """
     settings = nova_conf.settings(base.conf)
     if not settings.knows_hosts:

@@ -41,7 +41,7 @@ def source(conf: cfg.ConfigOpts, clock: clocks.Clock) -> Source | None:
 def _configure(conf: cfg.ConfigOpts) -> None:
     """Read [oslo_limit], and copy its options to the global configuration object.
 
-    :raises ConfigurationError: a required option is missing
+    :raises ConfigurationError: a required option is missing, or the account cannot be loaded
     """
     from keystoneauth1 import exceptions
     from keystoneauth1 import loading

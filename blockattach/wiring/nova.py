@@ -55,7 +55,8 @@ def build_expiry(base: dependencies.Dependencies,
 def build_notify(settings: nova_conf.NovaSettings) -> work_context.Notify | None:
     """Build the function that notifies Nova about the extend of an attached volume.
 
-    If Nova is not configured, the function only returns the reason, for each server.
+    If Nova or its account is not configured, the function sends nothing to Nova, and returns the
+    reason for each server.
 
     :returns: None if Nova is not configured and ``[nova] detach_rule`` is off, which means that
         there are no servers

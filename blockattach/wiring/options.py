@@ -1,8 +1,8 @@
 """List of all options of the service, for processes and for oslo-config-generator.
 
-The module also finds options in configuration files that no process reads, such as options copied
-from a cinder.conf. The options of libraries are not in the list. The libraries provide them to the
-generator, as listed in ``etc/blockattach/config-generator.conf``.
+The module also finds options that configuration files set but no process reads, such as options
+copied from a cinder.conf. The options of libraries are not in the list. The libraries provide them
+to the generator, as listed in ``etc/blockattach/config-generator.conf``.
 """
 import difflib
 import importlib.metadata
@@ -95,7 +95,7 @@ class Unknown(NamedTuple):
 
     :ivar name: name of the option, or empty for a group
     :ivar nearest: similar known option or group, or empty. The text contains the group of the
-        option if it differs
+        similar option if that group differs
     """
 
     path: str
@@ -130,7 +130,7 @@ class Unsupported(NamedTuple):
 
 
 def find_unknown(conf: cfg.ConfigOpts) -> list[Unknown]:
-    """Return the options and groups in the configuration files that no process reads.
+    """Return the options and groups that configuration files set, but that no process reads.
 
     Options are only checked in [DEFAULT], [ssl], and the groups of this service and of backends.
     In groups of libraries, plugins may have further options. Unneeded options of Cinder are
@@ -182,7 +182,10 @@ def check_supported(conf: cfg.ConfigOpts) -> None:
 
 
 def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
-    """Return the options of Cinder, in files and environment, that prevent the start."""
+    """Return the options of Cinder, in files and environment, that can prevent the start.
+
+    Options that [service] accept_unsupported names are included.
+    """
     found = []
     for path, sections in (*((path, _sections(path)) for path in _files(conf)),
                            ('the environment', _environment())):
@@ -197,8 +200,8 @@ def find_unsupported(conf: cfg.ConfigOpts) -> list[Unsupported]:
 def _is_settled(conf: cfg.ConfigOpts, stop: cinder_options.Stop, text: str) -> bool:
     """Return True if the value of an option of Cinder does not prevent the start.
 
-    Such a value has no effect in Cinder, or equals the value of the equivalent option of this
-    service, or an operator has set the equivalent option.
+    This is the case if the value has no effect in Cinder, if it equals the value of the equivalent
+    option of this service, or if an operator has set the equivalent option.
     """
     text = text.strip().strip('"\'')
     if not text or text.lower() in stop.harmless:
@@ -291,7 +294,7 @@ def _of_libraries(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
 
 
 def _is_backend(group: str, values: Iterable[str]) -> bool:
-    """Return True if a group has options of backends, but is not a group of Cinder.
+    """Return True if a group has options of backends, and is not [backend_defaults] of Cinder.
 
     The backend may be enabled on another host that has the same file.
     """
@@ -311,7 +314,10 @@ def _is_read(unknown: Unknown, read: Mapping[str, set[str]]) -> bool:
 
 
 def _nearest(unknown: Unknown, read: Mapping[str, set[str]]) -> str:
-    """Return the known option or group that is most similar to an unknown one, or ''.
+    """Return the known option or group that was probably meant by an unknown one, or ''.
+
+    For an option of Cinder, this is the equivalent option of this service if there is one.
+    Otherwise, the most similar name is returned.
 
     :param read: names of the options that are read, by group
     """

@@ -35,7 +35,8 @@ class _Overview:
         :raises DatabaseUnavailable: the query has not finished in time
         """
         query = self._query
-        # A scrape waits for the query of the previous one, so that slow queries do not pile up.
+        # While the query of the previous scrape is running, a scrape waits for that query, so that
+        # slow queries do not pile up.
         if query is None or query.done():
             self._query = query = self._thread.submit(work.overview, self._database)
         try:

@@ -152,7 +152,8 @@ class ServiceProcess:
 def settle(forked: bool = False) -> None:
     """Exclude all existing objects from garbage collection, and enable the collector.
 
-    :param forked: True if the process was forked, and shares unmodified memory with others
+    :param forked: True if the process was forked, and shares unmodified memory with other
+        processes
     """
     # A collection writes to each object, and would copy the shared memory.
     if not forked:

@@ -101,7 +101,7 @@ class ServiceEndpoints:
 
 
 class OpenSite:
-    """Site for RPC over HTTP, which this process finds by a unique URL until it is closed."""
+    """Site for RPC over HTTP, which this process finds by a unique URL until `close`."""
 
     def __init__(self, conf: cfg.ConfigOpts, database: storage_db.Database,
                  clock: clocks.Clock) -> None:

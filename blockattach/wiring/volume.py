@@ -84,12 +84,12 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     """Build the volume service of a backend, and the objects that manage the backend.
 
     :param loaded: drivers of the backend, or None to load the configured drivers
-    :param ends_target: True to stop the tgtd that the service has started together with the
-        service. If False, hosts keep their disks while the service is stopped
+    :param ends_target: True to stop tgtd when the service stops, if the service has started tgtd.
+        If False, hosts keep their disks while the service is stopped
     :raises ConfigurationError: the backend is misconfigured
     """
     settings = volume_conf.settings(base.conf)
-    # In a cluster, the host is that of the cluster, and the name is that of this process.
+    # In a cluster, ``host`` names the cluster, and ``name`` names this process.
     name, host = f'{base.service.host}@{backend_name}', base.service.address(backend_name)
     repairer = backend.build_repairer(base)
     presence = _presence(base, name, host, repairer)

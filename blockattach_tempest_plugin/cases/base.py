@@ -32,7 +32,7 @@ def cases(check: str, table: Iterable[tuple[Any, ...]]) -> Callable[[type], type
     """Return a class decorator that adds a test method for each row of a table.
 
     :param check: name of the method that a test calls
-    :param table: rows of the sentence and of the arguments for the method ``check``
+    :param table: rows, each with the sentence that names the test and the arguments of ``check``
     """
     def add(group: type) -> type:
         for sentence, *arguments in table:
@@ -142,7 +142,7 @@ class Cases(unittest.TestCase):
         return answer.body
 
     def refused(self, answer: client.Answer, status: int, text: str = '') -> None:
-        """Assert that an answer is a failure with this code, the matching form and a message.
+        """Assert that an answer is a failure with this code, the key in `KEYS`, and a message.
 
         :param text: text that the message must contain
         """
@@ -167,7 +167,7 @@ class Cases(unittest.TestCase):
         return attachment_id
 
     def end(self, attachment_id: str) -> Any:
-        """Delete an attachment as a caller who may, and return the remaining attachments."""
+        """Delete an attachment as a permitted caller, and return the remaining attachments."""
         return self.answered(self.cloud.ender.delete(attachment_id))['attachments']
 
     def shown(self, attachment_id: str, **more: str) -> Any:
