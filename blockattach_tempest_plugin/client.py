@@ -15,7 +15,7 @@ Token = Callable[[], str | None]
 
 
 class Answer(NamedTuple):
-    """Response to a request. ``body`` is the parsed JSON, or None without a body."""
+    """Response to a request. ``body`` is the parsed JSON, or None if there is no JSON."""
 
     status: int
     body: Any
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Key under which a failure is described; empty if there is none."""
+        """First key of the body, under which a failure is described; empty without a key."""
         return next(iter(self.body)) if isinstance(self.body, dict) and self.body else ''
 
     @property
@@ -58,8 +58,8 @@ class Client:
 
         :param path: path below the endpoint, or a complete URL
         :param body: sent as JSON; bytes are sent unchanged
-        :param version: microversion; empty for that of the client, None to omit it
-        :param extension: version of the blockattach extension; None to omit it
+        :param version: microversion; empty for the version of the client, None to send none
+        :param extension: version of the blockattach extension; None to send none
         :param headers: further headers, with underscores in place of hyphens
         """
         named = [f'volume {version or self.version}'] if version is not None else []

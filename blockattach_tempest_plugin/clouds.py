@@ -21,7 +21,7 @@ _VERSION = re.compile(r'/v3(/.*)?$')
 
 
 class Unusable(Exception):
-    """The test cases cannot run against the service. The text has the reason."""
+    """Error of a service against which the test cases cannot run. The text is the reason."""
 
 
 @dataclasses.dataclass
@@ -43,9 +43,12 @@ class Cloud:
     extension: tuple[int, int] | None = None
     """Newest version of the blockattach extension; None if it is not supported."""
     asks_servers: bool = True
-    """True if a user may end the connection of a missing server, because Nova is asked."""
+    """True if a user may end the connection of a server that does not exist.
+
+    In this case, the service asks Nova about the server, or its detach rule is off.
+    """
     shows_differences: bool = False
-    """True to run the cases that only blockattach guarantees against other services too."""
+    """True to run the cases of guarantees that only blockattach gives, against any service."""
     volumes: dict[str, client.Client] = dataclasses.field(default_factory=dict)
     """Created volumes that are not deleted yet, with the caller that created each."""
     own_type: str | None = None
@@ -53,13 +56,14 @@ class Cloud:
 
     @property
     def ender(self) -> client.Client:
-        """Caller that may delete any attachment of the member."""
+        """Caller that deletes attachments: the service user if there is one, or the member."""
         return self.service or self.member
 
     def prepare(self) -> None:
         """Detect the features of the service, and create missing resources.
 
-        :raises Unusable: the service does not respond, or refuses the caller
+        :raises Unusable: the service does not respond, refuses the caller, or is not version 3
+        :raises AssertionError: a volume cannot be created
         """
         try:
             listed = self.member.get('/volumes', None)
@@ -114,7 +118,10 @@ class Cloud:
             raise AssertionError(f'volume {volume_id} has status {found} instead of {status}')
 
     def discard(self, volume_id: str) -> None:
-        """Delete a volume, including its attachments."""
+        """Delete a volume, including its attachments.
+
+        If three attempts fail, the volume stays in `volumes`.
+        """
         by = self.volumes[volume_id]
         # A case can leave a volume in any status. A request that does not apply has no effect.
         for _ in range(3):
@@ -171,7 +178,10 @@ class Cloud:
                 caller.version = version
 
     def _multiattach_type(self) -> str | None:
-        """Create a multiattach type as the administrator, or else find an existing one."""
+        """Create a multiattach type as the administrator, or else find an existing type.
+
+        :returns: ID of the type, or None if no type exists and none can be created
+        """
         if self.admin is not None:
             made = self.admin.send('POST', '/types', {'volume_type': {
                 'name': f'{PREFIX}{uuid.uuid4().hex[:12]}',

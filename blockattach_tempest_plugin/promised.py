@@ -1,6 +1,6 @@
 """Test cases of guarantees beyond the Block Storage API, which Cinder does not give.
 
-Against other services these cases run only on request, and do not count as failures.
+Against other services, these cases run only on request, and their failures count as differences.
 """
 
 _QUEUED = 'a reserved, attaching or detaching volume rejects further attachments'

@@ -1,4 +1,4 @@
-"""Runner of the test cases, which reports the outcome of each."""
+"""Runner of the test cases, which reports the outcome of each case."""
 import collections
 import json
 import re
@@ -37,7 +37,8 @@ class Case(NamedTuple):
 class Outcome(NamedTuple):
     """Outcome of a test case.
 
-    The status ``differs`` means that a case failed that only blockattach guarantees to pass.
+    The status ``differs`` means that a case failed against another service, and that only
+    blockattach guarantees its behavior.
     """
 
     case: Case

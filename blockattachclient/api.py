@@ -62,7 +62,8 @@ class Answer(NamedTuple):
         """Time of the response, from its ``Date`` header if there is one.
 
         The ages of attachments are computed with this time, because it comes from the clock of the
-        service, as do the times of attachments.
+        service, as do the times of attachments. Without the header, the clock of this machine is
+        used.
         """
         try:
             found = email.utils.parsedate_to_datetime(self.headers.get('Date', ''))
@@ -114,6 +115,7 @@ class Api:
 
         :param seconds: timeout of the response in seconds, or None for no timeout
         :param version: version of the extension to request
+        :raises CommandError: the service does not respond at the address in the catalog
         """
         more: dict[str, Any] = {} if seconds is None else {'timeout': seconds}
         if body is not None:
@@ -130,11 +132,12 @@ class Api:
 
     def open(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str],
              silence: float, version: str) -> Answer:
-        """Send a request whose response is a stream without an end.
+        """Send a request whose response is a stream, which may last for any time.
 
         :param silence: seconds without any data after which the connection counts as lost
         :returns: answer whose body, on success, is the response object of requests. The caller
             must close the response object
+        :raises CommandError: the service does not respond at the address in the catalog
         """
         try:
             # Not logged, because logging would read the response to its end.
@@ -176,7 +179,7 @@ class Api:
             marker = {'marker': page[-1]['id']}
 
     def history(self, attachment_id: str) -> list[dict[str, Any]] | None:
-        """Return the history of an attachment, which may be deleted, oldest event first.
+        """Return the history of an existing or deleted attachment, oldest event first.
 
         :returns: None if neither the attachment nor its history exists
         """

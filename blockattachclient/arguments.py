@@ -71,8 +71,10 @@ def positive(value: str) -> int:
 def volume_with_modes(value: str) -> tuple[str, list[str]]:
     """Return the volume and the access modes of an argument ``volume[:mode[,mode...]]``.
 
-    The list of modes is empty if the argument has no modes. In this case, the volume may have a
-    name with a colon.
+    The list of modes is empty if the argument has no modes. A colon that no modes follow is a part
+    of the name of the volume.
+
+    :raises ArgumentTypeError: the volume is empty, or not valid in the encoding of the locale
     """
     name, colon, said = value.rpartition(':')
     modes = said.split(',')
@@ -93,7 +95,7 @@ def all_or_nothing(given: argparse.Namespace, needed: str, others: tuple[str, ..
     """Check that options are only given together with the option that they require.
 
     :param needed: name of the required option
-    :param others: names of the options that require it
+    :param others: names of the options that require the option ``needed``
     :raises CommandError: an option is given without the required option
     """
     if getattr(given, needed) is None:

@@ -12,7 +12,7 @@ STATES = ('attached', 'attaching', 'detaching', 'error_attaching', 'error_detach
 
 STATUSES = {'connecting': 'attaching', 'connected': 'attaching', 'disconnecting': 'detaching',
             'gone': 'detached'}
-"""Status in the API, by attachment state, for states in histories with another name."""
+"""API status by attachment state, for each state that has another name in histories."""
 
 STUCK_AFTER = {'error_attaching': 0, 'error_detaching': 0, 'attaching': 600}
 """Seconds since the connection of an attachment after which it counts as stuck, by status."""

@@ -1,4 +1,4 @@
-"""Drawing of volumes, hosts and attachments as text trees, and the base class of such commands."""
+"""Drawing of volumes, hosts and attachments as text trees, and the base class of the commands."""
 import argparse
 import datetime
 from collections.abc import Iterable

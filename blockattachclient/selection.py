@@ -43,7 +43,8 @@ def attachments(service: api.Api, given: argparse.Namespace,
                 volume_id: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the attachments that the options select, newest first.
 
-    Each attachment gets the additional key ``age``, its age in seconds.
+    Each attachment gets the additional key ``age``, the seconds since the host was connected, or
+    None if no host is connected.
     """
     query: dict[str, Any] = {
         'host': given.host, 'volume_id': volume_id, 'status': given.state,

@@ -15,7 +15,7 @@ USED, STALE, UNKNOWN = 'used', 'stale', 'unknown'
 
 `USED`: an attachment of this host uses the session. `STALE`: no attachment uses the session.
 `UNKNOWN`: no attachment uses the session, and the service does not show its volume, which is
-deleted or belongs to another project.
+deleted, or belongs to another project or another service.
 """
 _VOLUME = re.compile(r':volume-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})')
 """Pattern that finds the volume ID in a target name."""
@@ -57,8 +57,8 @@ def _session(root: pathlib.Path, folder: pathlib.Path) -> Session | None:
     named = _VOLUME.search(target)
     if named is None:
         return None
-    # The persistent portal is that of the login, by which iscsiadm finds the session. A target can
-    # redirect the connection to another portal.
+    # The persistent portal is the portal of the login, by which iscsiadm finds the session.
+    # A target can redirect the connection to another portal.
     address, port = (_read(connection / f'persistent_{part}') for part in ('address', 'port'))
     portal = f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
     return Session(number, target, portal, _read(folder / 'state'), named[1],

@@ -30,7 +30,7 @@ NOTES: Mapping[str, str] = {
     'slow': 'The service closed the stream because too many events were unread. Reconnecting.',
     'cut': 'The connection was lost. Reconnecting.',
 }
-"""Messages to print on standard error, by name of an event or reason of the end of a stream."""
+"""Messages for standard error, by the name of an event or the reason why a stream ended."""
 
 
 class Event(NamedTuple):
@@ -87,10 +87,11 @@ def _stream(service: api.Api, query: Mapping[str, Any], after: int | None) -> It
         return
     answer.checked()
     try:
-        # Read byte by byte, because requests would wait until a larger chunk is full.
+        # Read byte by byte, because the library requests would wait until a larger chunk is full.
         yield from events(line.decode() for line in answer.body.iter_lines(chunk_size=1))
     except OSError:
-        # The connection is lost, and the caller reconnects. All errors of requests are OSErrors.
+        # The connection is lost, and the caller reconnects. The library requests raises only
+        # subclasses of OSError.
         return
     finally:
         answer.body.close()

@@ -97,7 +97,7 @@ class Waiter:
 
 
 def create(service: api.Api, waiter: Waiter, requested: Mapping[str, Any]) -> dict[str, Any]:
-    """Create an attachment, and return it. A repeated request creates no second attachment.
+    """Create and return an attachment. A repeated request creates no second attachment.
 
     :raises CommandError: the request is rejected, or its outcome remains unknown
     """

@@ -17,7 +17,7 @@ SOME_VIOLATED = 3
 def check(conf: cfg.ConfigOpts) -> int:
     """Compare attachment rows with each other and with targets, and print violated invariants.
 
-    Targets that do not respond are skipped.
+    Targets that do not respond, or are in the memory of their service, are skipped.
 
     :returns: exit status, as in the help of the command
     """

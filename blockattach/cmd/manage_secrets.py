@@ -39,7 +39,7 @@ def check(conf: cfg.ConfigOpts) -> int:
 
 
 def rotate(conf: cfg.ConfigOpts) -> None:
-    """Run the step of the key rotation that the arguments name, or all steps.
+    """Run the step of the key rotation that the arguments name, or all steps if none is named.
 
     :raises ConfigurationError: a previous step is missing, or all steps were requested while
         services of other hosts are up

@@ -13,7 +13,7 @@ _WORD = {True: 'up', False: 'down'}
 
 
 def print_all(conf: cfg.ConfigOpts) -> None:
-    """Print all services that have ever sent a heartbeat."""
+    """Print all services that have sent a heartbeat and have not been removed."""
     database = dependencies.open_database(conf)
     down_after = service.settings(conf).service_down_time
     found, living = services.list_all(database, down_after), pools.living(database, down_after)

@@ -118,8 +118,8 @@ class Signals:
                     # Wakes `_wait_for`. A full pipe wakes its reader anyway.
                     os.write(self._waking, b'\0')
 
-        # If `stop` hung in this thread, no signal handler would run, not even that of the shutdown
-        # timeout.
+        # If `stop` hung in this thread, no signal handler would run, not even the handler
+        # of the shutdown timeout.
         threading.Thread(target=act, name='ending').start()
         try:
             self._wait_for(ended)

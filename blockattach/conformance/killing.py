@@ -46,7 +46,7 @@ class KillContract(store_base.StoreBase):
     """Behaviors of a store whose process is killed during a verb."""
 
     kill_points: int | None = 5
-    """Number of points at which each verb is killed; None for all possible points."""
+    """Number of points of each verb at which its process is killed; None for all points."""
     goes_on = False
     """True if `check` keeps unfinished data of a killed process, for use by a repeated verb."""
 

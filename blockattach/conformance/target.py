@@ -197,7 +197,8 @@ class TargetContract(paths.PortalContract, paths.InitiatorContract):
         holder = self.a_grant(export)
         intruder = dataclasses.replace(self.a_grant(export, 1), alias=holder.alias)
         self.target.grant(export, holder)
-        # Only some targets use the alias as part of a name. Others can serve both initiators.
+        # Only some targets use the alias as part of a name. Other targets can
+        # serve both initiators.
         try:
             self.target.grant(export, intruder)
         except errors.BackendRefused:
@@ -255,7 +256,7 @@ class AccessContract(paths.PathContract):
     def test_all_see_the_same_bytes(self) -> None:
         export = self.an_export()
         writer = self.held(export, self.a_grant(export))
-        # An initiator such as that of QEMU cannot open a write-protected unit for writing.
+        # An initiator such as QEMU's cannot open a write-protected unit for writing.
         reader = self.held(export, self.a_grant(export, 1, _RO), read_only=True)
         self.assertTrue(writer.can_write(0, _SIZE, 0x5a))
         self.assertTrue(reader.can_read(0, _SIZE, 0x5a))

@@ -5,8 +5,9 @@
         session.write(0, 4096, 0x5a)
         assert session.read(0, 4096, 0x5a)
 
-``connection_info`` is that of the Block Storage API. Every wait has a timeout, because libiscsi
-reconnects a cut session for ever. The secret is passed in a file that only its owner can read.
+``connection_info`` has the format of the Block Storage API. Every wait has a timeout, because
+libiscsi reconnects a cut session for ever. The secret is passed in a file
+that only its owner can read.
 """
 import contextlib
 import os

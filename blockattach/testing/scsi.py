@@ -142,7 +142,7 @@ class Session:
         The statuses that `send` returns are ignored.
 
         :param length: size of the receive buffer in bytes, whatever length the CDB requests
-        :param lun: number of a logical unit, which need not exist; None for the unit of the session
+        :param lun: number of a logical unit, which need not exist; None for the session's unit
         :raises Lost: as for `send`
         """
         found = ctypes.create_string_buffer(length)

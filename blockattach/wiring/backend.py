@@ -73,7 +73,8 @@ class Workers(NamedTuple):
     """Threads for background work of a backend.
 
     :ivar usual: threads for work that RPC messages request; None if no messages are received
-    :ivar slow: threads for long-running work; None to execute it in the thread that starts it
+    :ivar slow: threads for long-running work; None to execute such work in the thread that
+        starts the work
     """
 
     usual: futures.Executor | None = None

@@ -36,7 +36,8 @@ def build_services(base: dependencies.Dependencies) -> list[serving.Server]:
 def build_control(base: dependencies.Dependencies) -> serving.Server:
     """Build the RPC server of the attachment methods for consumers, such as Nova.
 
-    :raises ConfigurationError: [nova] cannot be used, or the policy cannot be read
+    :raises ConfigurationError: [nova] or [keystone_authtoken] cannot be used, or the policy cannot
+        be read
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         policy = enforcer.Enforcer(base.conf, policy_rules.list_rules(), base.clock)
@@ -58,7 +59,7 @@ def build_attachments(base: dependencies.Dependencies, volume_services: volume_r
                       named: repeats.Repeats) -> attachments.AttachmentControl:
     """Build the operations on attachments.
 
-    :raises ConfigurationError: [nova] cannot be used
+    :raises ConfigurationError: [nova] or [keystone_authtoken] cannot be used
     """
     return attachments.AttachmentControl(
         backend_calls.BackendCalls(base.database, base.attachment_notifications, volume_services,

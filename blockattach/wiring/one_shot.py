@@ -65,7 +65,7 @@ def open_one_shots(conf: cfg.ConfigOpts, command: str,
         backends = {}
         for host, loaded in found.items():
             # The name of the service is unique, so that a stored lease of another instance does
-            # not count as that of this process. The backend is shared with its running service.
+            # not count as a lease of this process. The backend is shared with its running service.
             instance = base.database.new_id()
             name = f'{command}.{instance[:8]}@{loaded.name}'
             built = backend.build_backend(

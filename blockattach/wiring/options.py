@@ -66,7 +66,7 @@ _ACCOUNT = 'auth_section'
 _ALIKE, _SIMILAR = 0.8, 0.6
 """Minimum similarity of a suggested option to the unknown name, from 0 to 1.
 
-The first value applies to options of any group. If none is similar enough, the second value
+The first value applies to options of any group. If no option is similar enough, the second value
 applies to options of the same group.
 """
 
@@ -314,10 +314,10 @@ def _is_read(unknown: Unknown, read: Mapping[str, set[str]]) -> bool:
 
 
 def _nearest(unknown: Unknown, read: Mapping[str, set[str]]) -> str:
-    """Return the known option or group that was probably meant by an unknown one, or ''.
+    """Return the known option or group that is probably meant by an unknown name, or ''.
 
-    For an option of Cinder, this is the equivalent option of this service if there is one.
-    Otherwise, the most similar name is returned.
+    For a renamed or unsupported option of Cinder, the equivalent option of this service is
+    returned. For other names, the most similar known name is returned.
 
     :param read: names of the options that are read, by group
     """
@@ -361,7 +361,8 @@ def _files(conf: cfg.ConfigOpts) -> Iterator[str]:
 def _sections(path: str) -> dict[str, dict[str, list[str]]]:
     """Return the raw values of all options in a file, by group and option name."""
     sections: dict[str, dict[str, list[str]]] = {}
-    # The parser of oslo.config, because that of the standard library rejects repeated options.
+    # The parser of oslo.config, because the one in the standard library rejects repeated
+    # options.
     cfg.ConfigParser(path, sections).parse()
     merged: dict[str, dict[str, list[str]]] = {}
     for name, values in sections.items():

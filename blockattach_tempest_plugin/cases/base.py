@@ -81,7 +81,10 @@ class Cases(unittest.TestCase):
     cloud: ClassVar[clouds.Cloud]
 
     def setUp(self) -> None:
-        """Skip a case that only blockattach guarantees if the service is another one."""
+        """Skip the case if only blockattach guarantees its behavior, and the service is another.
+
+        With `clouds.Cloud.shows_differences`, no case is skipped for this reason.
+        """
         super().setUp()
         self.api = self.cloud.member
         name = self._testMethodName

@@ -1,4 +1,4 @@
-"""Test cases of concurrent requests: one request succeeds, and the others have no effect."""
+"""Test cases of concurrent requests on one volume. A rejected request has no effect."""
 import functools
 
 from blockattach_tempest_plugin.cases import base
@@ -8,7 +8,7 @@ class ConcurrentRequests(base.Cases):
     """Cases of a volume without multiattach."""
 
     def one_wins(self, codes: list[int], won: int = 200) -> None:
-        """Assert that one request succeeded, and that all others returned 400."""
+        """Assert that one request succeeded, and that all other requests returned 400."""
         self.assertEqual([won] + [400] * (len(codes) - 1), codes)
 
     def test_only_one_of_two_concurrent_reservations_succeeds(self) -> None:
@@ -89,7 +89,7 @@ class ConcurrentRequests(base.Cases):
         self.has_status(volume, 'available')
 
     def test_concurrent_completion_and_deletion_leave_the_volume_available(self) -> None:
-        # Cinder leaves such a volume behind in about one of six rounds.
+        # In about one of six rounds, Cinder leaves the volume in-use without an attachment.
         for _ in range(6):
             volume = self.volume()
             attachment = self.connect(volume)

@@ -5,7 +5,7 @@ from typing import Any
 from blockattach_tempest_plugin.cases import base
 
 NOBODY = '5f1c9a5e-7a53-4d3f-9f3c-0a4b8a9d6e11'
-"""ID of no resource."""
+"""ID that no resource has."""
 
 Body = Callable[[str], Any]
 CREATES: tuple[tuple[str, int, Body], ...] = (

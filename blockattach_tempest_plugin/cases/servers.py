@@ -10,8 +10,8 @@ from blockattach_tempest_plugin.cases import base
 REFUSED = (409, 500, 503)
 """Status codes of a rejected detach.
 
-409 means that Nova reported the server as a user of the volume. The others mean that Nova could
-not be asked.
+409 means that Nova reported the server as a user of the volume. The other codes mean that Nova
+could not be asked.
 """
 
 
@@ -68,7 +68,7 @@ class ServiceTokens(base.Cases):
     """Cases of requests on a server's volume that are allowed only to services."""
 
     def setUp(self) -> None:
-        """Skip the test if there is no service user, who also cleans up."""
+        """Skip the test if there is no service user, which `end` and the cleanup also use."""
         super().setUp()
         self.service = self.needs(self.cloud.service, 'service user')
 
@@ -143,7 +143,7 @@ class ServiceTokens(base.Cases):
 
 
 class ServersOfOneRequest(base.Cases):
-    """Servers that one request of the compute API creates with one volume."""
+    """Cases of servers that one request of the compute API creates with one volume."""
 
     PLAIN, EXTENDED = 'compute 2.100', 'compute 2.100, blockattach 1.0'
     MODES = ('rw', 'ro', 'ro')
@@ -161,7 +161,7 @@ class ServersOfOneRequest(base.Cases):
 
     def create(self, name: str, volume: str, version: str = EXTENDED,
                **device: Any) -> client.Answer:
-        """Create a server for each mode with the volume."""
+        """Create servers with the volume by one request, one server for each item of `MODES`."""
         flavors = self.answered(self.asked('GET', '/flavors'))['flavors']
         self.addCleanup(self.remove, name)
         return self.asked('POST', '/servers', {'server': {
@@ -172,12 +172,12 @@ class ServersOfOneRequest(base.Cases):
                 'boot_index': 0, **device}]}}, version)
 
     def servers(self, name: str) -> dict[str, str]:
-        """Return statuses of the servers with this prefix of the name, by server id."""
+        """Return the statuses of the servers whose names have this prefix, by server id."""
         listed = self.answered(self.asked('GET', '/servers/detail'))['servers']
         return {one['id']: one['status'] for one in listed if one['name'].startswith(name)}
 
     def statuses(self, name: str, expected: list[str]) -> None:
-        """Wait until the servers have these statuses."""
+        """Wait until the servers have these sorted statuses. Fail after a timeout."""
         found, deadline = None, clock.monotonic() + clouds.SECONDS
         while found != expected and clock.monotonic() < deadline:
             found = sorted(self.servers(name).values())
@@ -185,7 +185,7 @@ class ServersOfOneRequest(base.Cases):
         self.assertEqual(expected, found)
 
     def remove(self, name: str) -> None:
-        """Delete the servers with this prefix of the name, and wait for it."""
+        """Delete the servers whose names have this prefix, and wait until they are gone."""
         for server in self.servers(name):
             self.asked('DELETE', f'/servers/{server}')
         self.statuses(name, [])

@@ -1,1 +1,1 @@
-"""Commands."""
+"""Commands that run the test cases."""

@@ -63,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the test cases.
 
-    :returns: 0 if no case failed, 1 if a case failed, 2 if the cases could not run
+    :returns: 0 if no case failed, 1 if a case failed, 2 if the cases could not run, or 130 if the
+        run was interrupted
     """
     options = parser().parse_args(arguments)
     try:
@@ -85,12 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def cloud_of(options: argparse.Namespace) -> clouds.Cloud:
     """Return the service under test and its callers, from the arguments.
 
-    :raises Unusable: the arguments name neither a cloud nor an endpoint
+    :raises Unusable: the arguments name neither a cloud nor an endpoint, or a cloud is unknown or
+        has no Block Storage endpoint
     """
     if options.endpoint:
         member = client.Client(options.endpoint,
                                _fixed(options.token or os.environ.get('OS_TOKEN')))
-        # A project ID in the URL is that of the member, and the other callers have other projects.
+        # A project ID in the URL belongs to the member. Other callers may have other projects.
         bare = clouds.root(member).rstrip('/')
         tokens: dict[str, client.Token | None] = {
             name: _fixed(text) if (text := getattr(options, f'{name}_token')) else None

@@ -18,7 +18,7 @@ class ServerMovesTest(servers.ServerMoves, base.CasesTest):
 
 
 class ServersOfOneRequestTest(servers.ServersOfOneRequest, base.CasesTest):
-    """Servers that one request of the compute API creates with one volume."""
+    """Tests of servers that one request of the compute API creates with one volume."""
 
 
 class ServiceTokensTest(servers.ServiceTokens, base.CasesTest):

@@ -52,7 +52,7 @@ def _explained(service: api.Api, given: argparse.Namespace) -> tuple[Any, list[a
     :returns: the volume, or None if the argument is an attachment, and the explanations
     :raises CommandError: neither an attachment nor a volume has this name or ID
     """
-    # An ID can be that of an attachment or of a volume.
+    # An ID can belong to an attachment or to a volume.
     if arguments.is_id(given.subject):
         answer = service.explanation(given.subject)
         if answer.status != 404:
@@ -76,7 +76,7 @@ def _of_volume(service: api.Api, given: argparse.Namespace,
     query = {'volume_id': volume_id, **({'all_tenants': 1} if given.all_projects else {})}
     for one, _ in service.attachments(query):
         answer = service.explanation(one['id'])
-        # The attachment was deleted after the list was read, and its history is not kept.
+        # With 404, the attachment was deleted after the list was read, and has no history.
         if answer.status != 404:
             yield answer.checked()
 

@@ -21,7 +21,7 @@ class DisconnectVolume(output.Command):
 
     prints = False
     this_host = staticmethod(initiator.of_this_host)
-    """Function that returns the initiator of this host, which tests replace."""
+    """Function that returns the initiator of this host. Tests replace the function."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -65,7 +65,7 @@ def _chosen(service: api.Api, volume_id: str, own: dict[str, Any],
     """Return the attachment of a volume to this host that is not for a server.
 
     :param own: connector of this host
-    :param attachment_id: id of the attachment, or None if there should be only one
+    :param attachment_id: id of the attachment, or None if only one attachment should match
     :raises CommandError: no attachment or several attachments match
     """
     here = [one for one, _ in service.attachments({'volume_id': volume_id, 'host': own['host']})

@@ -12,14 +12,15 @@ from blockattachclient import sessions
 class CleanSessions(output.Command):
     """End the iSCSI sessions of this host that serve no attachment.
 
-    Sessions whose devices are mounted or part of another device are kept. The command must run as
+    Sessions whose devices are mounted or part of another device are kept, and reported as errors.
+    The command must run as
     root, and requires os-brick and open-iscsi.
     """
 
     this_host = staticmethod(initiator.of_this_host)
-    """Function that returns the initiator of this host, which tests replace."""
+    """Function that returns the initiator of this host. Tests replace the function."""
     of_kernel = staticmethod(sessions.of_kernel)
-    """Function that returns the iSCSI sessions of this host, which tests replace."""
+    """Function that returns the iSCSI sessions of this host. Tests replace the function."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -32,7 +33,9 @@ class CleanSessions(output.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """End all sessions that serve no attachment, even if the end of one of them fails.
+        """End the sessions that serve no attachment, even if one of them cannot be ended.
+
+        Sessions of volumes that the service does not show are kept, unless ``--unknown`` is given.
 
         :raises CommandError: at least one session could not be ended
         """

@@ -17,9 +17,9 @@ class ListSessions(output.Lister):
     """
 
     this_host = staticmethod(initiator.of_this_host)
-    """Function that returns the initiator of this host, which tests replace."""
+    """Function that returns the initiator of this host. Tests replace the function."""
     of_kernel = staticmethod(sessions.of_kernel)
-    """Function that returns the iSCSI sessions of this host, which tests replace."""
+    """Function that returns the iSCSI sessions of this host. Tests replace the function."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -21,8 +21,8 @@ FAILED, SOME_REMAIN = 1, 3
 class ReconcileBackends(output.Lister):
     """Repair differences between targets and records now, and list the differences.
 
-    The service does the same periodically. The command is for administrators. The exit status is 3
-    if a difference remains, and 1 if a backend could not be reconciled.
+    The service also makes these repairs periodically. The command is for administrators.
+    The exit status is 3 if a difference remains, and 1 if a backend could not be reconciled.
     """
 
     status = 0
@@ -48,7 +48,7 @@ class ReconcileBackends(output.Lister):
         service = selection.client(self)
         service.require_extension(api.ON_REQUEST)
         found: list[dict[str, Any]] = []
-        # A failure of one backend does not prevent the repair of the others.
+        # A failure of one backend does not prevent the repair of the other backends.
         for host in parsed_args.host or _backends(service):
             answer = service.ask('PUT', '/os-services/reconcile', version=api.ON_REQUEST,
                                  body={'host': host, 'dry_run': parsed_args.dry_run})

@@ -17,7 +17,7 @@ from blockattachclient import waiting
 class AttachVolume(output.ShowOne):
     """Attach a volume to a server, read-only or read-write.
 
-    "openstack server add volume" of the stock client does the same, without an access mode.
+    The stock command "openstack server add volume" has no option for the access mode.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

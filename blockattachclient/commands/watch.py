@@ -15,8 +15,8 @@ from blockattachclient import streaming
 class WatchAttachments(output.Command):
     """Print the changes of attachments, one per line, until interrupted.
 
-    If the connection is lost, the command reconnects and continues after the last change, so that
-    no change is missed.
+    If the connection is lost, the command reconnects and continues after the last change. Changes
+    are missed only if the service no longer keeps them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
