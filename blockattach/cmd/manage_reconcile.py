@@ -14,7 +14,9 @@ SOME_REMAIN = 3
 
 
 def run(conf: cfg.ConfigOpts) -> int:
-    """Repair differences between targets and database, or print the planned repairs.
+    """Finish interrupted operations, and repair differences between targets and database.
+
+    Each repair is printed with its outcome. With ``--dry-run``, the repairs are only printed.
 
     :returns: exit status, as in the help of the command
     :raises ConfigurationError: a backend is misconfigured, or a target does not respond

@@ -41,8 +41,9 @@ def check(conf: cfg.ConfigOpts) -> int:
 def rotate(conf: cfg.ConfigOpts) -> None:
     """Run the step of the key rotation that the arguments name, or all steps if none is named.
 
-    :raises ConfigurationError: a previous step is missing, or all steps were requested while
-        services of other hosts are up
+    :raises ConfigurationError: the keys are not in the state that the step requires, or not all
+        steps can be run, because services of other hosts are up or the configuration lists the
+        keys
     """
     database = dependencies.open_database(conf)
     noun = conf.noun

@@ -35,8 +35,8 @@ def remove(conf: cfg.ConfigOpts) -> None:
 def forget(database: storage_db.Database, binary: str, host: str, down_after: float) -> None:
     """Remove a service, and its pools unless other services manage the same pools.
 
-    The pools are removed first, so that a repeated call after an interruption still finds the
-    service.
+    Pools with volumes are kept. The pools are removed first, so that a repeated call after an
+    interruption still finds the service.
 
     :param down_after: seconds without a heartbeat after which a service is down
     :raises ServiceNotFound: no service has this binary and host

@@ -60,8 +60,8 @@ def load() -> None:
 def build_serving(base: dependencies.Dependencies) -> Wsgi:
     """Build the WSGI application of the API with health checks. SIGHUP reloads its policy.
 
-    :raises ConfigurationError: the policy files, [healthcheck], [nova] or authentication cannot
-        be used
+    :raises ConfigurationError: the policy files, the file of resource filters, [healthcheck],
+        [nova] or authentication cannot be used
     """
     with locations.named(base.conf, 'oslo_policy', 'policy_file'):
         rules = enforcer.Enforcer(base.conf, policy_rules.list_rules(), base.clock)
@@ -91,7 +91,8 @@ def _backends(base: dependencies.Dependencies) -> str | None:
 def build_api(base: dependencies.Dependencies, policy: enforcer.Enforcer) -> Wsgi:
     """Build the WSGI application of the API without health checks.
 
-    :raises ConfigurationError: authentication or [nova] cannot be used
+    :raises ConfigurationError: authentication, [nova] or the file of resource filters cannot be
+        used
     """
     return build_application(base, build_handling(base, policy))
 
@@ -100,7 +101,8 @@ def build_handling(base: dependencies.Dependencies,
                    policy: enforcer.Enforcer) -> api_services.ApiServices:
     """Build the dependencies of the request handlers.
 
-    :raises ConfigurationError: [nova], or an option for Keystone, cannot be used
+    :raises ConfigurationError: [nova], an option for Keystone or the file of resource filters
+        cannot be used
     """
     settings = api_conf.settings(base.conf)
     volume_services = volume_rpc.VolumeClients(base.bus)

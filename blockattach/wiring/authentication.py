@@ -93,7 +93,8 @@ def build_outer_middleware(conf: cfg.ConfigOpts,
                            settings: api_conf.ApiSettings) -> tuple[middleware.Layer, ...]:
     """Build the layers of oslo.middleware, which surround all other middleware.
 
-    With the strategy ``noauth``, one more layer around them rejects clients on other machines.
+    With the strategy ``noauth``, one more layer around them rejects requests from other
+    machines, and requests of web pages of other sites.
 
     :raises ConfigurationError: the value of an option is invalid
     """

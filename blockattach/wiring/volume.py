@@ -84,7 +84,7 @@ def build_manager(base: dependencies.Dependencies, backend_name: str,
     """Build the volume service of a backend, and the objects that manage the backend.
 
     :param loaded: drivers of the backend, or None to load the configured drivers
-    :param ends_target: True to stop tgtd when the service stops, if the service has started tgtd.
+    :param ends_target: True to stop a daemon of the target, such as tgtd, when the service stops.
         If False, hosts keep their disks while the service is stopped
     :raises ConfigurationError: the backend is misconfigured
     """
