@@ -13,8 +13,7 @@ class CleanSessions(output.Command):
     """End the iSCSI sessions of this host that serve no attachment.
 
     Sessions whose devices are mounted or part of another device are kept, and reported as errors.
-    The command must run as
-    root, and requires os-brick and open-iscsi.
+    The command must run as root, and requires os-brick and open-iscsi.
     """
 
     this_host = staticmethod(initiator.of_this_host)
