@@ -130,8 +130,8 @@ def shared_connections(database: storage_db.Database,
                        attachment_ids: Iterable[str]) -> dict[str, records.Pair]:
     """Return the (volume, initiator) pair of each attachment, by attachment id.
 
-    A pair contains the other live attachments that share its connection, the oldest one first. The
-    pair of an attachment without a connector contains no other attachments.
+    The pair contains the other live attachments that share the connection of the attachment, the
+    oldest one first. The pair of an attachment without a connector contains no other attachments.
     """
     ids = sorted(set(attachment_ids))
     found: dict[str, records.Pair] = {}
@@ -178,9 +178,10 @@ def of_pair(database: storage_db.Database, volume_id: str, initiator: str,
 
 def interrupted(database: storage_db.Database, host: str, owner: str | None = None,
                 shared: bool = False) -> list[records.Attachment]:
-    """Return connecting and disconnecting attachments of a backend whose deadline has passed.
+    """Return attachments of a backend that are connecting or disconnecting after their deadline.
 
-    At the start of a process, attachments are also returned before their deadline.
+    At the start of a process, attachments are also returned before their deadline. Attachments of
+    deleted volumes are left out, see `of_deleted_volumes`.
 
     :param host: ``host@backend``
     :param owner: owner name of the process instance that is starting; None for a process that has

@@ -33,7 +33,8 @@ def announce(database: storage_db.Database, volume: records.Judged) -> None:
     """Announce the detach of one more attachment of a volume (os-begin_detaching).
 
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
-    :raises InvalidVolume: a detach is already announced for each attached attachment
+    :raises InvalidVolume: the volume has no attached attachment, or a detach is already announced
+        for each attached attachment
     """
     with database.writer(lambda again: _announced(
             again, volume.id, row.detach_announced + 1)) as connection:

@@ -16,7 +16,8 @@ def reserve(database: storage_db.Database, wish: attachment_values.Wish) -> reco
     """Return the attachment that `attachments.reserve` would create now.
 
     The volume is not reserved. A request to create the attachment may therefore be refused later.
-    Raises the errors of `attachments.reserve`.
+    Raises the errors of `attachments.reserve`, except that the project of the volume is not
+    compared with ``wish.project_id``.
     """
     read = wish.expected or pairs.precondition(database, wish.volume_id, wish.instance_uuid,
                                                wish.connector)

@@ -62,8 +62,9 @@ def ensure(connection: sa.Connection, database: storage_db.Database, volume_id: 
     """Return the credential of a (volume, initiator) pair, after inserting its grant if missing.
 
     The caller must have updated the volume in the same transaction. A new grant gets the empty
-    alias only if the volume has no other grant. The target may still use the empty alias for the
-    replaced connector of a live attachment, whose present grant has another alias.
+    alias only if the volume has no other grant. The reason is an attachment that has replaced its
+    connector. The target may still use the empty alias for the former connector, although the
+    present grant of the attachment has another alias.
 
     :param grant: the grant as read before; None to read the grant now. The database refuses the
         insertion if another grant has got the same alias since
@@ -172,7 +173,7 @@ def _unneeded() -> sa.Delete:
 
 
 def dropping(volume_id: str, initiator: str, but_for: str = '') -> statements.Step:
-    """Return the step that deletes a grant unless a live attachment of the volume needs it.
+    """Return the step that deletes a grant if no live attachment of the volume needs the grant.
 
     :param but_for: id of an attachment that does not need the grant any more
     """
@@ -181,7 +182,7 @@ def dropping(volume_id: str, initiator: str, but_for: str = '') -> statements.St
 
 
 def dropping_sole(volume_id: str, initiator: str) -> statements.Step:
-    """Return the step that deletes a grant without looking for attachments that need it.
+    """Return the step that deletes a grant without looking for attachments of the volume.
 
     Used if the volume has no live attachment besides the one that does not need the grant any
     more.
@@ -197,9 +198,10 @@ def opened(database: storage_db.Database,
 
 def wanted(database: storage_db.Database,
            volume_ids: Iterable[str]) -> tuple[connections.Grant, ...]:
-    """Return the grants on volumes that their live attachments require.
+    """Return the grants that the live attachments of volumes require.
 
-    Each grant has the widest mode of the attachments that need it.
+    Each grant has the widest mode of the attachments that need the grant. An adopted grant always
+    has the mode rw.
     """
     ids = sorted(set(volume_ids))
     found: dict[tuple[str, str], list[Any]] = {}
@@ -240,10 +242,11 @@ class DesiredState:
 
 def desired_state(database: storage_db.Database, volume_id: str, initiator: str,
                   also: str | None = None) -> DesiredState:
-    """Return the state of a pair at the target that its live attachments require now.
+    """Return the desired state of a (volume, initiator) pair at the target.
 
-    The function executes one statement. A second one is needed if any attachment has the initiator
-    in its previous connector.
+    The live attachments of the pair determine the desired state. In most cases, the function
+    executes one statement. A second one is needed if any attachment has the initiator in its
+    previous connector.
 
     :param also: id of an attachment that needs the grant in any state; None if the states of all
         attachments decide

@@ -56,7 +56,7 @@ def of_volume(database: storage_db.Database, volume_id: str, project_id: str | N
               most: int) -> list[records.AttachmentEvent]:
     """Return the events of all attachments of a volume, live or deleted, ordered by event id.
 
-    Events of legacy reservations are left out.
+    Events of legacy reservations and of purged attachments are left out.
 
     :param project_id: project of the events; None for events of all projects that have owned the
         volume
@@ -90,7 +90,7 @@ def positions(database: storage_db.Database) -> tuple[int, int]:
 
 
 def after(database: storage_db.Database, position: int) -> list[records.AttachmentEvent]:
-    """Return up to a thousand events with higher positions than the given one, in order."""
+    """Return up to a thousand events after a position, ordered by position."""
     return [rows.attachment_event(row) for row in _AFTER.rows(database, position=position)]
 
 
@@ -98,7 +98,7 @@ def number(database: storage_db.Database) -> int:
     """Assign the next positions to up to a thousand events without a position.
 
     :returns: number of events that got a position. If another process assigns positions at the
-        same moment, the number is 0 although there may be further events without a position
+        same moment, the number may be 0 although further events have no position yet
     """
     # The read avoids a write transaction if there are no new events.
     if not _NOT_NUMBERED.first(database):

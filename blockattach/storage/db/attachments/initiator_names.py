@@ -48,7 +48,7 @@ def migrate(database: storage_db.Database, most: int) -> tuple[int, int]:
 
     * volumes with an attachment that is being connected or disconnected
     * names that the volume has in several spellings. Each spelling has a grant of its own, which
-      is deleted with the last attachment that needs it.
+      is deleted with the last attachment that needs the grant.
 
     :param most: number of converted rows after which no further volume is processed
     :returns: number of rows of the processed volumes that had to be converted, and number of

@@ -123,7 +123,7 @@ def check(database: storage_db.Database) -> None:
 
 
 def are_there(connections: sa.Engine) -> bool:
-    """Return True if the database contains any credential. A process without keys can call this.
+    """Return True if the database contains any credential. No key is needed.
 
     :param connections: engine of the database
     """

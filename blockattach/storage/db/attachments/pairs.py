@@ -136,7 +136,7 @@ def facts(row: Any) -> records.VolumeFacts:
 
 
 def locked(connection: sa.Connection, volume_id: str, attachment_id: str) -> records.Attachment:
-    """Lock the volume of an attachment if it is live, then return the attachment like `read`."""
+    """Lock the volume of an attachment if the volume is live, then return the attachment."""
     # It must remain possible to end the attachments of a deleted volume.
     with contextlib.suppress(errors.VolumeNotFound):
         volume_rows.lock(connection, volume_id)

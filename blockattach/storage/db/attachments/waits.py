@@ -83,7 +83,7 @@ def put_off(database: storage_db.Database, row: records.Attachment, limits: Limi
 
     :param seconds: time after which the wait exceeds its limit again, unless the limit is shorter
     """
-    # With a start in the future, the time would be longer than the limit.
+    # A wait with a start in the future would last longer than its limit.
     with database.writer() as connection:
         connection.execute(_waits.update().where(*_of(row)).values(
             since=clock.now(min(seconds - limits[row.state], 0))))
