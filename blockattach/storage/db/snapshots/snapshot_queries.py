@@ -93,7 +93,7 @@ def of_volume(database: storage_db.Database, volume_id: str) -> list[snapshots.S
 
 def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[snapshots.Snapshot]:
-    """Return a page of live snapshots with two queries, or three if the page has a marker.
+    """Return a page of live snapshots by at most two queries, or three if there is a marker.
 
     :raises SnapshotNotFound: the marker is not the id of a live snapshot of the project in
         ``filters``

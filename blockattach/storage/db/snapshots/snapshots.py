@@ -154,6 +154,7 @@ def deleted_with(database: storage_db.Database, claim: records.Claim, snapshot_i
 
     :param claim: claim on the deletion of the volume
     :raises StaleGeneration: the claim is not valid any more
+    :raises VolumeNotFound, SnapshotNotFound: the volume or the snapshot is deleted already
     """
     with database.writer(lambda again: _is_gone(again, snapshot_id)) as connection:
         volume = volume_rows.lock(connection, claim.resource_id)
@@ -203,8 +204,8 @@ def reset_status(database: storage_db.Database, snapshot: snapshots.Snapshot,
     """Set the status of a snapshot as requested by an administrator.
 
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
-    :raises SnapshotAtWork: the snapshot is being created or deleted, or its volume is being
-        deleted or reverted
+    :raises SnapshotAtWork: the snapshot is being created, managed or deleted, or its volume is
+        being deleted or reverted
     :raises InvalidSnapshot: the new status is ``available``, but the snapshot was never created on
         a backend
     """
@@ -224,11 +225,12 @@ def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, st
     """Set the status and progress that a consumer such as Nova reports for a snapshot.
 
     :param stated: status that the consumer reports
-    :param progress: progress in percent; None to leave it unchanged
+    :param progress: progress in percent; None to leave the progress unchanged
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     :raises InvalidInput: the present status does not allow the change to ``stated``
-    :raises SnapshotAtWork: ``stated`` differs from the present status, and this service is working
-        on the snapshot or its volume and sets the status itself
+    :raises SnapshotAtWork: ``stated`` differs from the present status, and an operation of this
+        service is in progress. The snapshot is being created, managed or deleted, or its volume is
+        being deleted or reverted
     """
     with database.writer() as connection:
         volume, row = _lock_both(connection, snapshot)
@@ -246,8 +248,9 @@ def state_status(database: storage_db.Database, snapshot: snapshots.Snapshot, st
 @storage_db.retried
 def update(database: storage_db.Database, snapshot: records.Judged,
            values: Mapping[str, str | None]) -> None:
-    """Update the name and the description of a snapshot, as far as ``values`` contains them.
+    """Update the name or the description of a snapshot, or both.
 
+    :param values: new values by column name
     :raises SnapshotNotFound: the snapshot is deleted, or belongs to another project
     """
     with database.writer() as connection:

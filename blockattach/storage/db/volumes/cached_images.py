@@ -164,8 +164,8 @@ def failed(database: storage_db.Database, claim: records.Claim, seconds: float) 
 
     :param claim: claim on the download
     :param seconds: seconds until the volume service attempts the deletion of the volume
-    :returns: False if the volume is not a cached volume, or its backend is frozen; nothing was
-        changed
+    :returns: False if the volume is not a cached volume, or its backend is frozen. In these cases,
+        nothing is changed
     :raises StaleGeneration: another process has continued the download
     """
     volume_id = claim.resource_id

@@ -1,8 +1,8 @@
 """Space on a pool that the work on a volume has claimed in addition to the size of the volume.
 
-Claimed space counts as allocated on the pool, like the size of each volume. It is released when
-the work ends. Functions with a connection are called within a transaction that has locked the
-volume.
+Claimed space counts as allocated on the pool, like the size of each volume. When the work ends,
+the claimed space is released, or becomes the space of the volume itself. Functions with a
+connection are called within a transaction that has locked the volume.
 """
 from typing import Any
 
@@ -36,8 +36,8 @@ def take(connection: sa.Connection, pool: str, gb: int) -> dict[str, Any] | None
     """Claim space on a pool.
 
     :param gb: space in GiB
-    :returns: columns with the claim, which the caller writes to the volume; None if the pool has
-        not enough space
+    :returns: columns with the claim, which the caller writes to the volume; None if the pool is
+        unknown or has not enough space
     """
     if _TAKE.change(connection, pool=pool, gb=gb) != 1:
         return None

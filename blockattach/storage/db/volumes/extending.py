@@ -98,8 +98,8 @@ def extended(database: storage_db.Database, held: records.Claim, notify_seconds:
     :param held: claim on the extension
     :param notify_seconds: seconds until the deadline for notifying the servers that use the
         volume; None if servers are not notified of new sizes
-    :returns: claim on the notification, with the owner of ``held``; None if there is no server to
-        notify
+    :returns: claim on the notification, with the owner of ``held``; None if no server is to be
+        notified
     :raises StaleGeneration: another process has continued the extension
     """
     volume_id, generation = held.resource_id, held.generation

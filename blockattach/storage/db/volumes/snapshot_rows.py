@@ -103,7 +103,10 @@ def is_now(connection: sa.Connection, snapshot_id: str, **values: Any) -> bool:
 
 def move(connection: sa.Connection, database: storage_db.Database, row: Any, event: _Event,
          chosen: _Status | None = None, **values: Any) -> _Status:
-    """Apply an event to a locked snapshot, which sets its status and increments its generation.
+    """Apply an event to a locked snapshot.
+
+    The event determines the new status. The generation is incremented. If the new status is
+    ``GONE``, the row is marked as deleted.
 
     :param row: row of the snapshot as read under the lock
     :param chosen: see `snapshots.next_status`
@@ -225,7 +228,8 @@ def derive_work(connection: sa.Connection, database: storage_db.Database, volume
 def check_unused(connection: sa.Connection, snapshot_id: str) -> None:
     """Raise InvalidSnapshot if the data of a locked snapshot must not be deleted now.
 
-    The snapshot is being managed, or a volume is being created from the snapshot.
+    This is the case if the snapshot is being managed, or if a volume is being created from the
+    snapshot.
     """
     at_work = work.find(connection, 'snapshot', snapshot_id)
     if at_work is not None and at_work.verb == 'manage':

@@ -54,7 +54,7 @@ def snapshot(database: storage_db.Database, snapshot_id: str) -> sources.Source:
 def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Mapping[str, Any]:
     """Lock the source of a new volume until the transaction ends, and check the source again.
 
-    This must be the first statement of the transaction.
+    Call this function before any other statement of the transaction.
 
     :param source: source for which the request was authorized
     :param size_gb: size of the new volume in GiB

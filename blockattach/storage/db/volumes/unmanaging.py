@@ -25,8 +25,8 @@ def start(database: storage_db.Database, volume: records.Judged, lease_seconds: 
     """Start the unmanage operation of a volume. A volume without a pool is deleted at once.
 
     :param lease_seconds: seconds until the deadline of the operation
-    :returns: claim on the operation, without an owner; None if the volume had no pool, so that it
-        is deleted already
+    :returns: claim on the operation, without an owner; None if the volume had no pool. The volume
+        is then deleted already
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidInput: the volume is encrypted
     :raises InvalidVolume: the status of the volume does not allow the operation, the volume has

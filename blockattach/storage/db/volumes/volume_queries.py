@@ -198,7 +198,7 @@ def list_page(database: storage_db.Database, filters: Filters,
               page: paging.Page) -> list[records.Volume]:
     """Return a page of live volumes.
 
-    The function executes two queries, independently of the number of volumes. A page with a marker
+    The function executes at most two queries for any number of volumes. A page with a marker
     needs another query, and so does a page with attached volumes.
 
     :raises VolumeNotFound: the marker is not the id of a live volume of the project
@@ -229,9 +229,9 @@ def totals(database: storage_db.Database, filters: Filters) -> Totals:
 
 
 def metadata_values(database: storage_db.Database, filters: Filters) -> dict[str, list[str]]:
-    """Return the metadata keys of all live volumes that match the filters.
+    """Return the metadata keys and values of all live volumes that match the filters.
 
-    :returns: sorted values that occur with each key
+    :returns: sorted values by key
     """
     query = sa.select(_metadata.c.key, _metadata.c.value).distinct().where(
         _metadata.c.volume_id.in_(_filtered(sa.select(_volumes.c.id), filters)))

@@ -1,8 +1,8 @@
 """Locks of volumes, and the changes of their own status.
 
 The functions are called within the transactions of other modules of `blockattach.storage.db`. They
-also update the status columns that are derived from the own status and the attachments. Besides
-them, only `blockattach.storage.db.attachments.attachments` updates these columns.
+also update the status columns that are derived from the own status and the attachments. The only
+other module that updates these columns is `blockattach.storage.db.attachments.attachments`.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,8 @@ _LOCK = statements.Statement(lambda dialect: _volumes.select().where(
     _volumes.c.id == statements.value('volume_id'), LIVE).with_for_update())
 
 
-# Each transition of the lifecycle that every volume makes is written by a single statement.
+# The transitions from creation to the status available are each written by a single statement,
+# because every volume makes them.
 def _at(own_status: volume_lifecycle.OwnStatus) -> tuple[sa.ColumnElement[bool], ...]:
     # The condition has no indexed column except the primary key. Otherwise MariaDB might use, and
     # lock, another index first.
@@ -150,7 +151,7 @@ def insert(connection: sa.Connection, database: storage_db.Database, kind: recor
     :returns: inserted columns
     :raises VolumeTypeNotFound: the type is deleted
     :raises VolumeTypeChanged: the type has changed since the request was authorized
-    :raises QuotaExceeded: the project has reached a quota
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the volume exceeds a quota of the project
     """
     addition = quota_rules.volume(kind.id, values['size_gb'])
     # The project is locked before the type, as in the lock order of `quotas`.
@@ -196,10 +197,11 @@ def store_rank(connection: sa.Connection, database: storage_db.Database, row: An
 def move(connection: sa.Connection, database: storage_db.Database, row: Any,
          event: volume_lifecycle.Event, chosen: volume_lifecycle.OwnStatus | None = None,
          **values: Any) -> volume_lifecycle.OwnStatus:
-    """Apply an event to a locked volume, which sets its own status and increments its generation.
+    """Apply an event to a locked volume.
 
-    The derived status columns are updated as well. Claimed space is released if the new own status
-    is not in `volume_lifecycle.CLAIMING`, unless ``values`` contain ``claimed_pool``.
+    The event determines the new own status. The generation is incremented, and the derived status
+    columns are updated. Claimed space is released if the new own status is not in
+    `volume_lifecycle.CLAIMING`, unless ``values`` contain ``claimed_pool``.
 
     :param row: row of the volume as read under the lock
     :param chosen: see `volume_lifecycle.next_status`

@@ -87,8 +87,8 @@ class Deleting(NamedTuple):
 
     :ivar generation: generation of the volume after the start of the deletion
     :ivar own_status: own status of the volume after the start of the deletion
-    :ivar host: ``host@backend`` that deletes the volume; None if the volume had no pool, so that
-        it is deleted already
+    :ivar host: ``host@backend`` that deletes the volume; None if the volume had no pool. The
+        volume is then deleted already
     """
 
     id: str
@@ -109,7 +109,7 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
     :raises VolumeTypeChanged: the volume type has changed since the request was authorized
     :raises VolumeNotFound, SnapshotNotFound, InvalidVolume, InvalidSnapshot, InvalidInput: the
         source has changed since the request was authorized, see `sources.hold`
-    :raises QuotaExceeded: the project has reached a quota
+    :raises QuotaExceeded, VolumeSizeExceedsLimit: the volume exceeds a quota of the project
     """
     volume_id = database.new_id()
     limits = volume_rows.limits(database, draft.project_id)
@@ -153,8 +153,8 @@ def claim(database: storage_db.Database, volume_id: str, generation: int, pool_n
     claims it.
 
     :param service_uuid: UUID of the volume service; None if unknown
-    :returns: new generation of the volume; None if the pool has not enough space, in which case
-        nothing is written
+    :returns: new generation of the volume; None if the pool is unknown or has not enough space. In
+        this case, nothing is written
     :raises StaleGeneration: the volume is no longer waiting for a pool
     """
     with database.writer(volume_rows.stepped(
@@ -244,7 +244,8 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
     """Start the deletion of a volume. A volume without a pool is deleted at once.
 
-    :param force: True to ignore the own status. Live attachments still prevent the deletion
+    :param force: True to ignore the own status of the volume and the statuses of its snapshots.
+        All other conditions still apply
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the status does not allow the deletion, the backend is frozen, another
         volume is being created from the volume, or the volume has live attachments, or snapshots
