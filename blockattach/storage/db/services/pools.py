@@ -36,7 +36,7 @@ def report(database: storage_db.Database, host: str,
     """Store a report of a backend about all its pools.
 
     ``allocated_gb`` of existing rows is not changed. The row of a pool that is absent from the
-    report is deleted, unless volumes are on the pool.
+    report is deleted, unless volumes are on the pool or space is allocated on the pool.
 
     :param host: ``host@backend``
     :param reports: full name (``host@backend#pool``) and capabilities of each pool
@@ -57,8 +57,8 @@ def report(database: storage_db.Database, host: str,
 def refresh(database: storage_db.Database, reports: Mapping[str, Mapping[str, Any]]) -> bool:
     """Store reports about pools that already have rows.
 
-    The reports must contain ``provisioned_capacity_gb``, because the allocated space, which would
-    replace it, is not read.
+    The reports must contain ``provisioned_capacity_gb``. The allocated space, which replaces a
+    missing value in `report`, is not read here.
 
     :param reports: capabilities by the full names of the pools (``host@backend#pool``)
     :returns: False if one of the pools has no row, in which case nothing is stored

@@ -76,7 +76,7 @@ def heartbeat(database: storage_db.Database, service_id: int, process_instance: 
 
     :param process_instance: required process instance in the row; None for any instance
     :param reconciled: repairs by the service; None if the service has no backend
-    :returns: False if the row was deleted, and the service must register again
+    :returns: False if the row was deleted. The service must then register again
     :raises Conflict: the row contains another process instance
     """
     row = _services.c.id == service_id
@@ -101,7 +101,8 @@ def list_all(database: storage_db.Database, down_after: float, host: str | None 
              binary: str | None = None) -> list[records.Service]:
     """Return services ordered by id.
 
-    :param host: ``host@backend``, or a host for itself and all its backends; None for any host
+    :param host: ``host@backend``; or a host, which also selects all backends of the host; None for
+        any host
     :param binary: None for any binary
     """
     query = _with_up(down_after).order_by(_services.c.id)
@@ -252,7 +253,7 @@ def remove(database: storage_db.Database, binary: str, host: str, down_after: fl
     """Delete the row of a service that is down.
 
     :raises ServiceNotFound: no service has this binary and host
-    :raises Conflict: the service is up, and would insert the row again at its next heartbeat
+    :raises Conflict: the service is up. It would insert the row again at its next heartbeat
     """
     with database.writer() as connection:
         row = connection.execute(_with_up(down_after).where(*_named(binary, host))
@@ -347,7 +348,11 @@ class Presence:
         self._service_id: int | None = None
 
     def beat(self) -> None:
-        """Record a heartbeat. Register the service if it has no row."""
+        """Record a heartbeat.
+
+        The first call registers the service. A later call registers the service again if its row
+        was deleted.
+        """
         reconciled = None if self._reconciled is None else self._reconciled()
         try:
             if self._service_id is None or not heartbeat(

@@ -1,8 +1,9 @@
 """Volume types with their extra specs and their encryption.
 
-The extra specs and the encryption of a type cannot change while live volumes have the type. Before
-this is checked, the change locks the row of the type. The creation of a volume takes a shared lock
-on that row, so no volume can get the type after the check. A type has at most one live encryption.
+The extra specs and the encryption of a type cannot change while live volumes have the type. The
+transaction of a change locks the row of the type before it looks for such volumes. The creation of
+a volume takes a shared lock on that row, so no volume can get the type after the check. A type has
+at most one live encryption.
 """
 import dataclasses
 import logging
@@ -140,7 +141,7 @@ def list_page(database: storage_db.Database, is_public: bool | None,
               extra_specs: Mapping[str, str], equal: Mapping[str, str], page: paging.Page,
               project_id: str | None = None,
               like: Mapping[str, str] | None = None) -> list[records.VolumeType]:
-    """Return a page of live volume types with two queries, or three if the page has a marker.
+    """Return a page of live volume types by at most two queries, or three if there is a marker.
 
     :param is_public: True for public types and the private types that the project may use, False
         for all private types, None for all types
@@ -279,7 +280,7 @@ def delete_extra_spec(database: storage_db.Database, type_id: str, key: str) -> 
 def create_encryption(database: storage_db.Database, type_id: str, provider: str,
                       control_location: str, cipher: str | None = None,
                       key_size: int | None = None) -> records.TypeEncryption:
-    """Create the encryption of a volume type, which has no volumes yet.
+    """Create the encryption of a volume type that no live volume has.
 
     :param key_size: size of the key in bits; None if it is not specified
     :raises VolumeTypeNotFound: no live volume type has this id
@@ -336,7 +337,7 @@ def delete_encryption(database: storage_db.Database, type_id: str,
 def lock(connection: sa.Connection, type_id: str) -> None:
     """Lock the row of a live volume type until the transaction ends.
 
-    Call this before any plain read of the transaction.
+    Call this function before any plain read of the transaction.
 
     :raises VolumeTypeNotFound: no live volume type has this id
     """
@@ -346,8 +347,8 @@ def lock(connection: sa.Connection, type_id: str) -> None:
 def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
     """Take a shared lock on a volume type, and check that the type has not changed.
 
-    Call this before any plain read of the transaction. Any number of transactions can share the
-    lock. A transaction that changes the type waits until all of them have ended.
+    Call this function before any plain read of the transaction. Any number of transactions can
+    share the lock. A transaction that changes the type waits until all of them have ended.
 
     :param kind: the type as read in an earlier transaction
     :raises VolumeTypeNotFound: the type is deleted
