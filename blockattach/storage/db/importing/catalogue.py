@@ -209,7 +209,7 @@ def _kinds(types: list[dict[str, Any]], extra: list[dict[str, Any]],
 
 
 def needs_key(kind: records.VolumeType) -> bool:
-    """Return True if the volumes of a type are encrypted by consumers, and thus need a key."""
+    """Return True if consumers encrypt the volumes of a type. Such volumes need a key."""
     return (kind.encryption is not None
             and kind.encryption.control_location == volume_type.FRONT_END)
 

@@ -186,7 +186,7 @@ class Importer:
         Read and check the catalogue, and read the default volume type.
 
         :param choices: options that the operator has passed to the import
-        :param default_type: name of the volume type of volumes that have no type in Cinder
+        :param default_type: name of the volume type for volumes without a type in Cinder
         """
         self._database = database
         self._cinder = cinder
@@ -201,7 +201,7 @@ class Importer:
             cinder, self._catalogue.kinds, default, choices, database.clock.utcnow())
 
     def survey(self) -> report.Report:
-        """Check all rows without writing, and return a report of what `run` would import."""
+        """Check all rows without writing, and return a report of the rows to import."""
         result = self._report()
         with self._database.reader() as connection:
             for name, of_table in self._catalogue.rows.items():

@@ -87,9 +87,10 @@ class Source:
         self._engine.dispose()
 
     def rows(self, name: str, **of: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the live rows of a table, oldest first.
+        """Return the live rows of a table.
 
-        The list is empty if the table or a column of ``of`` does not exist.
+        The rows are ordered by creation time and id, as far as the table has these columns. The
+        list is empty if the table or a column of ``of`` does not exist.
 
         :param of: accepted values of columns, by the names of the columns
         """
@@ -112,7 +113,8 @@ class Source:
     def count_lost(self, name: str) -> int:
         """Return the number of live rows of a table whose volume is deleted or missing.
 
-        :param name: table with a column ``volume_id``. The number is 0 if it does not exist
+        :param name: table with a column ``volume_id``. The number is 0 if the table does not
+            exist
         """
         table, volumes = self._metadata.tables.get(name), self._metadata.tables['volumes']
         if table is None:

@@ -48,8 +48,8 @@ class Reader:
                  now: datetime.datetime) -> None:
         """
         :param kinds: imported volume types by id
-        :param default: volume type of volumes that have no type in Cinder; None if it does not
-            exist
+        :param default: volume type for volumes without a type in Cinder; None if there is no such
+            type
         :param choices: options that the operator has passed to the import
         :param now: creation time of rows without a creation time
         """
