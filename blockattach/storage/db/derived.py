@@ -41,8 +41,9 @@ def volume_status(database: storage_db.Database, volume_id: str) -> None:
 
     These are the ranks and slots of the attachments, the grants, the work on the volume and its
     snapshots, the claimed space, and the status of the volume. A connecting or disconnecting
-    attachment without a deadline gets a deadline that has passed, so that its work is resumed. The
-    volume is locked meanwhile.
+    attachment without a deadline gets a deadline that has passed, so that its work is resumed. For
+    an own status in `_REMEMBERING`, the work on the volume is left unchanged. The volume is locked
+    meanwhile.
 
     :raises VolumeNotFound: there is no such live volume
     """
@@ -84,7 +85,8 @@ def _derive_work(connection: sa.Connection, database: storage_db.Database, row: 
     if not at_work:
         work.end(connection, claim)
     elif work.find(connection, claim.noun, row.id) is None:
-        # Of the progress of any work, the columns of a volume contain only the new size.
+        # The former progress is lost. The new size of an extension follows from the columns of
+        # the volume.
         progress = {'new_size': row.size_gb + (row.claimed_gb or 0)} \
             if row.own_status == _Own.EXTENDING else {}
         work.begin(connection, database, claim, work.PASSED, records.host_of(row.pool),

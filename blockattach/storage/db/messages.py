@@ -58,7 +58,7 @@ def create(database: storage_db.Database, project_id: str, request_id: str | Non
 
 def of_failure(database: storage_db.Database, ended: records.Work | None, request_id: str | None,
                text: domain_messages.Text | None, reason: Exception | None = None) -> work.Say:
-    """Return a function that creates a user message in the transaction that ends failed work.
+    """Return a function that creates a user message in the transaction that ends the work.
 
     The returned function does nothing if ``ended`` or ``text`` is None, or if the work belongs to
     no project.

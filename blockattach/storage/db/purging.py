@@ -80,7 +80,10 @@ def purge(database: storage_db.Database, older_than: datetime.timedelta, most: i
 
 def _past(database: storage_db.Database, table: sa.Table, older_than: datetime.timedelta,
           counting: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that a row can be purged, because no row of another table refers to it.
+    """Return the condition that a row can be purged.
+
+    The row was deleted, or has expired, longer ago than ``older_than``, and no row of another
+    table refers to the row.
 
     :param counting: True for a dry run
     """

@@ -88,7 +88,9 @@ def limits(database: storage_db.Database, project_id: str) -> Limits:
 
 def attachment_limits(database: storage_db.Database, project_id: str, own: int | None,
                       of_class: int | None) -> Limits:
-    """Return the limit of attachments of a project.
+    """Return the limits of a project that `check_attachment` needs.
+
+    The result contains only the limit of attachments, unless the limits come from Keystone.
 
     :param own: ``own_limit`` as read by `attachment_limit_of`; None if the project has no such
         limit
@@ -129,7 +131,7 @@ def check(connection: sa.Connection, database: storage_db.Database, of: Limits,
     :param of: limits of the project, as read before the transaction
     :param addition: usage that the transaction adds
     :raises QuotaExceeded: the addition exceeds a quota; nothing was changed
-    :raises VolumeSizeExceedsLimit: the volume exceeds the limit of the size of one volume
+    :raises VolumeSizeExceedsLimit: the volume is larger than the limit ``per_volume_gigabytes``
     """
     if lock_if_near(connection, database, of, addition):
         count(connection, database, of, addition)
@@ -183,7 +185,7 @@ def lock_if_near(connection: sa.Connection, database: storage_db.Database, of: L
     """Lock a project, unless its usage is far from all limits.
 
     :returns: True if the project was locked. The caller must then call `count`
-    :raises VolumeSizeExceedsLimit: the volume exceeds the limit of the size of one volume
+    :raises VolumeSizeExceedsLimit: the volume is larger than the limit ``per_volume_gigabytes``
     """
     quotas.check_size(addition, of.by_key.get(quotas.VOLUME_SIZE, quotas.UNLIMITED))
     if all(_is_far(database, of.project_id, key, addition.added[key], limit)
@@ -222,7 +224,8 @@ def lock(connection: sa.Connection, project_id: str) -> None:
 
     The caller must be decorated with `storage_db.retried`.
 
-    :raises RetryRequest: another process has locked the project for the first time
+    :raises RetryRequest: another process has locked the project for the first time at the same
+        moment
     """
     # After the first lock of a project, its row exists. So the insertion is rare.
     if _LOCK.change(connection, project_id=project_id):

@@ -85,7 +85,7 @@ def each(kind: type[_Record], list_rows: Sequence[Any],
          given: Sequence[Mapping[str, Any]]) -> list[_Record]:
     """Create a record from each row of a list. For long lists, this is faster than `record`.
 
-    :param given: for each row, the argument ``given`` of `record`
+    :param given: for each row, the argument ``given`` of `record`. All entries have equal keys
     """
     if not list_rows:
         return []

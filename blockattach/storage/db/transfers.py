@@ -29,7 +29,7 @@ _snapshots = models.snapshots
 _Event = volume_lifecycle.Event
 _Own = volume_lifecycle.OwnStatus
 _AVAILABLE = 'available'
-"""Status of a snapshot without an operation in progress."""
+"""Status that each snapshot of a transfer must have."""
 # A transfer is void if an administrator has reset the status of the volume, or deleted the volume
 # by force.
 _OFFERED = sa.exists().where(_volumes.c.id == _rows.c.volume_id,
@@ -107,7 +107,8 @@ def list_page(database: storage_db.Database, project_id: str | None, equal: Mapp
 def withdraw(database: storage_db.Database, of: transfers.Transfer) -> None:
     """Delete a transfer, so that the volume is no longer offered.
 
-    :raises TransferNotFound: the transfer was accepted or deleted in the meantime
+    :raises TransferNotFound: the transfer was accepted or deleted in the meantime, or the own
+        status of the volume was reset
     """
     with database.writer(
             lambda again: _ended(again, of, project_id=of.project_id)) as connection:
@@ -124,10 +125,12 @@ def accept(database: storage_db.Database, of: transfers.Transfer, project_id: st
     that does not belong to the same project as the volume keeps its project.
 
     :param project_id: project that accepts the volume
-    :raises TransferNotFound: the transfer was accepted or deleted in the meantime
+    :raises TransferNotFound: the transfer was accepted or deleted in the meantime, or the own
+        status of the volume was reset
     :raises InvalidVolume: the volume has attachments, which would belong to the former project
     :raises InvalidSnapshot: a snapshot that belongs to the transfer is not available
     :raises QuotaExceeded: the accepting project has reached a quota
+    :raises VolumeSizeExceedsLimit: the volume is larger than the accepting project allows
     """
     limits = quotas.limits(database, project_id)
     with database.writer(lambda again: _ended(

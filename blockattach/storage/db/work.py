@@ -180,10 +180,10 @@ def find(connection: sa.Connection, noun: str, resource_id: str,
 
 
 def read(connection: sa.Connection, claim: records.Claim, locked: bool = False) -> sa.Row[Any]:
-    """Return the row of the work item of a locked resource.
+    """Return the row of the work item of a resource.
 
     :param claim: claim on the work. If it has no owner, work of any owner is returned
-    :param locked: True to lock the row of the work item as well
+    :param locked: True to lock the row of the work item until the transaction ends
     :raises StaleGeneration: there is no work on the resource, or another process owns the work
     """
     row = find(connection, claim.noun, claim.resource_id, locked)

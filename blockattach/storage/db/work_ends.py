@@ -1,10 +1,11 @@
 """Ends of work: done, failed, refused or cancelled, according to the table in `work_verbs`.
 
-Each function changes the resource, deletes the work item and creates the user message in one
-transaction, under the lock of the resource. The transaction can be repeated. If the connection is
-lost during the commit, a query determines whether the changes are stored.
+`finish`, `fail`, `refuse` and `cancel` change the resource and delete the work item in one
+transaction, under the lock of the resource. The transaction also creates the user message, if
+there is one. It can be repeated. If the connection is lost during the commit, a query determines
+whether the changes are stored. `forget` does not change the resource.
 
-Failpoints: ``db.<noun>.<verb>.<outcome>.before`` and ``.after``.
+Failpoints of an outcome: ``db.<noun>.<verb>.<outcome>.before`` and ``.after``.
 """
 import logging
 from typing import Any

@@ -37,7 +37,8 @@ class Migration(NamedTuple):
 
     :ivar text: description for operators
     :ivar remaining: function that returns the number of rows to migrate
-    :ivar act: function that migrates one batch. Its second argument is the maximum number of rows
+    :ivar act: function that migrates one batch. Its second argument is the number of migrated rows
+        after which the batch ends. A batch can exceed this number to complete a volume
     """
 
     name: str
@@ -73,9 +74,10 @@ class Result(NamedTuple):
 
 def run(database: storage_db.Database, most: int | None = None,
         migrations: tuple[Migration, ...] = MIGRATIONS) -> list[Result]:
-    """Run migrations one after the other. A failed migration does not stop the others.
+    """Run migrations one after the other. A failed migration does not stop the next migration.
 
-    :param most: maximum number of rows to migrate in total; None for no limit
+    :param most: number of migrated rows, in total, after which no further batch is run; None for
+        no limit
     """
     results = []
     for migration in migrations:
@@ -133,8 +135,8 @@ def _run_one(database: storage_db.Database, migration: Migration, most: int | No
                 # The remaining rows cannot be migrated now, for example because of work on them.
                 break
     except Exception as exc:
-        # All exceptions are caught, because one must not stop the other migrations. The result
-        # contains the exception.
+        # All exceptions are caught, because a failed migration must not stop the next migration.
+        # The result contains the exception.
         LOG.exception('Failed to run online data migration%s', log.fields(name=migration.name))
         failure = exc
     return Result(migration.name, found, done, migration.remaining(database), failure)
