@@ -1,8 +1,9 @@
 """Purge of rows that were deleted long ago and are kept only as history, and of expired rows.
 
 All tables with a column ``deleted`` or ``expires_at`` are purged. A table is purged after the
-tables whose foreign keys refer to it. A row is kept as long as another row refers to it. Rows that
-depend on a purged row (metadata, extra specs) are deleted by the foreign key (ON DELETE CASCADE).
+tables whose foreign keys refer to it. A row is kept as long as another row refers to the row. Rows
+that depend on a purged row (metadata, extra specs) are deleted by the foreign key (ON DELETE
+CASCADE).
 
 A table is scanned once by its primary key, one part at a time. Hence the cost of a run depends on
 the number of rows, even if few of them can be purged. Each batch is deleted in a transaction of

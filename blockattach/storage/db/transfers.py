@@ -127,7 +127,7 @@ def accept(database: storage_db.Database, of: transfers.Transfer, project_id: st
     :param project_id: project that accepts the volume
     :raises TransferNotFound: the transfer was accepted or deleted in the meantime, or the own
         status of the volume was reset
-    :raises InvalidVolume: the volume has attachments, which would belong to the former project
+    :raises InvalidVolume: the volume has attachments. They would belong to the former project
     :raises InvalidSnapshot: a snapshot that belongs to the transfer is not available
     :raises QuotaExceeded: the accepting project has reached a quota
     :raises VolumeSizeExceedsLimit: the volume is larger than the accepting project allows

@@ -330,8 +330,8 @@ def due(database: storage_db.Database, host: str | None, owner: str | None = Non
     :param owner: owner name of the process instance that is starting; None for a process that has
         started already
     :param shared: True if several processes execute the work of ``host``. Work of another process
-        instance is then returned before its deadline only if that is an earlier instance of the
-        same service
+        instance is then returned before its deadline only if the other instance is an earlier
+        instance of the same service
     """
     is_due: sa.ColumnElement[bool] = _work.c.deadline < clock.now()
     if owner is not None:

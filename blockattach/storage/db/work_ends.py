@@ -2,7 +2,7 @@
 
 `finish`, `fail`, `refuse` and `cancel` change the resource and delete the work item in one
 transaction, under the lock of the resource. The transaction also creates the user message, if
-there is one. It can be repeated. If the connection is lost during the commit, a query determines
+there is one, and can be repeated. If the connection is lost during the commit, a query determines
 whether the changes are stored. `forget` does not change the resource.
 
 Failpoints of an outcome: ``db.<noun>.<verb>.<outcome>.before`` and ``.after``.

@@ -222,7 +222,7 @@ def _reserve(database: storage_db.Database, wish: Wish, lease_seconds: float,
 
 def _insert(connection: sa.Connection, database: storage_db.Database, read: pairs.Precondition,
             change: attachment_values.Change, lock: bool) -> records.SealedCredential | None:
-    """Update a volume, and insert a new attachment and, if it is missing, the attachment's grant.
+    """Update a volume, insert a new attachment, and insert its grant if the grant is missing.
 
     :param read: precondition of the attachment
     :param lock: True if the transaction holds the lock of the volume

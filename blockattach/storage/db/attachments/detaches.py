@@ -65,7 +65,7 @@ def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]
     """Withdraw all announced detaches of volumes whose last announcement is too old.
 
     :param host: ``host@backend`` of the volumes
-    :param seconds: age of the last announcement, in database time, at which it is too old
+    :param seconds: age, in database time, from which the last announcement is too old
     :returns: ids of the volumes whose announced detaches were withdrawn
     """
     with database.reader() as connection:

@@ -1,9 +1,9 @@
 """Grants: the credential of each (volume, initiator) pair, and the desired state of the target.
 
-A grant exists as long as a live attachment of the volume needs it. The grant is inserted in the
+A grant exists as long as a live attachment of the volume needs the grant. It is inserted in the
 transaction that stores the connector of the first such attachment, and deleted in the transaction
-that ends the last one. The password is stored encrypted. It is decrypted only for the target and
-for callers that may attach the volume.
+after which no attachment needs the grant. The password is stored encrypted. It is decrypted only
+for the target and for callers that may attach the volume.
 """
 import dataclasses
 import hashlib
@@ -245,8 +245,8 @@ def desired_state(database: storage_db.Database, volume_id: str, initiator: str,
     """Return the desired state of a (volume, initiator) pair at the target.
 
     The live attachments of the pair determine the desired state. In most cases, the function
-    executes one statement. A second one is needed if any attachment has the initiator in its
-    previous connector.
+    executes one statement. A second statement is needed if any attachment has the initiator in
+    its previous connector.
 
     :param also: id of an attachment that needs the grant in any state; None if the states of all
         attachments decide

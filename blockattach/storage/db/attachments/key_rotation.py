@@ -4,9 +4,9 @@ A key is replaced in four steps: `prepare`, `promote`, `reseal` and `finish`. Th
 separate because every process on every host must have a new key before any process seals a
 credential with the key. If all processes read the same key file, `rotate` performs all steps.
 
-Each step can be interrupted at any point and repeated. A key is not removed while a credential
-needs it. A grant is updated only if its credential is unchanged since it was read, so that the
-write of a concurrent transaction is kept.
+Each step can be interrupted at any point and repeated. A key is not removed while a credential is
+sealed with the key. A grant is updated only if its credential is unchanged since it was read, so
+that the write of a concurrent transaction is kept.
 """
 from collections.abc import Iterator
 from typing import Any
@@ -41,8 +41,8 @@ def rotate(database: storage_db.Database) -> list[str]:
     """Perform all steps of a rotation, after completing a rotation that was interrupted.
 
     :returns: a message for the operator about each step
-    :raises ConfigurationError: the keys are listed in the configuration, which the service cannot
-        change
+    :raises ConfigurationError: the keys are listed in the configuration. The service cannot change
+        the configuration
     """
     if not database.sealer.replaces:
         raise errors.ConfigurationError(

@@ -9,9 +9,10 @@ are compared with the time of the database. There are two kinds of leases:
 * A lease on a whole volume has no initiator. It excludes leases on the pairs of the volume.
 
 A process first writes its own lease, and then looks for leases of the other kind in a second
-transaction. If two processes do this at the same moment, at least one of them finds the lease of
-the other. A lease is lost if another process acquires it after its deadline. When a service has
-been restarted, the new process instance may acquire the leases of the earlier instance at once.
+transaction. If two processes write leases at the same moment, at least one of the processes finds
+the lease of the other process. A process loses a lease if another process acquires the lease after
+its deadline. When a service has been restarted, the new process instance may acquire the leases of
+the earlier instance at once.
 """
 from collections.abc import Callable
 from typing import NamedTuple

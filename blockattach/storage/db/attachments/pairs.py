@@ -1,8 +1,8 @@
 """Statements that read a volume and its attachments before a state change.
 
 A state change of an attachment needs the attachment and the facts of its volume. A new attachment
-needs a `Precondition`. Either is read with one statement. The module `attachments` writes the
-change only if the rows have not changed since they were read.
+needs a `Precondition`. In both cases, one statement reads the rows. The module `attachments`
+writes the change only if the rows have not changed since they were read.
 """
 import contextlib
 import dataclasses

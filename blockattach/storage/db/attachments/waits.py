@@ -2,7 +2,7 @@
 
 The timestamps of an attachment come from the clock of the process that wrote them. Therefore the
 task that expires attachments (`blockattach.storage.volume.expiry`) records the database time at
-which it first found the attachment waiting. Requests do no additional work for this. A wait
+which it first found the attachment waiting. Requests do no additional work for the expiry. A wait
 belongs to one generation of the attachment, so that any state change ends the wait.
 """
 from collections.abc import Mapping

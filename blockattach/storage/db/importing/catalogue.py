@@ -68,7 +68,8 @@ class Catalogue:
     def default(self, connection: sa.Connection, name: str) -> records.VolumeType | None:
         """Return the volume type with the name of the configured default type.
 
-        This is the imported type if Cinder has one with this name, else the existing type.
+        This is the imported type if Cinder has a type with this name, else the existing type of
+        this service.
 
         :param name: name of the configured default type
         :returns: volume type, or None if neither type exists. An existing type is returned without

@@ -60,7 +60,7 @@ class Reader:
         self._now = now
 
     def drafts(self, rows: Sequence[dict[str, Any]], into: report.Report) -> list[Draft]:
-        """Convert volumes. A volume is refused if a row that belongs to it is refused.
+        """Convert volumes. A volume is refused if a row that belongs to the volume is refused.
 
         :param rows: rows of volumes in Cinder
         :param into: report to which the findings are added

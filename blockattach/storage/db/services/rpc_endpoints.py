@@ -65,7 +65,8 @@ def heartbeat(database: storage_db.Database, instances: Collection[str]) -> bool
     """Record a heartbeat of endpoints.
 
     :param instances: values of `RpcEndpoint.instance`
-    :returns: False if one of the endpoints has no row. It must then be registered again
+    :returns: False if one of the endpoints has no row. That endpoint must then be registered
+        again
     """
     with database.writer() as connection:
         return connection.execute(

@@ -83,7 +83,7 @@ def update(database: storage_db.Database, specs_id: str, consumer: str | None,
     Other keys keep their values. Attached volumes keep the old limits until they are connected
     again.
 
-    :param consumer: the new consumer, which enforces the limits; None to leave it unchanged
+    :param consumer: new consumer of the limits; None to leave the consumer unchanged
     :param changes: new values by key
     :raises QosSpecsNotFound: no live QoS specs have this id
     """

@@ -206,7 +206,8 @@ def update(database: storage_db.Database, type_id: str, name: str | None = None,
 def delete(database: storage_db.Database, type_id: str, default_name: str | None = None) -> None:
     """Mark a volume type as deleted. The row is kept for deleted volumes that had the type.
 
-    :param default_name: name of the configured default type, which cannot be deleted
+    :param default_name: name of the configured default type, which cannot be deleted; None if no
+        default type is configured
     :raises VolumeTypeNotFound: no live volume type has this id
     :raises InvalidInput: the type is the configured default type, the default type of a project,
         the only live type, or the type of live volumes

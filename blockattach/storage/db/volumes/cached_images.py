@@ -1,10 +1,10 @@
 """Cached images: volumes with the data of an image, from which other volumes are created.
 
 Each function that writes does so in one transaction. The volume of a cached image, the cached
-volume, is an ordinary volume. When it is deleted (`blockattach.storage.db.volumes.volumes`), the
-row of the cached image is deleted as well. While another volume is being created from a cached
-volume, the cached volume is the source of the new volume, and therefore cannot be deleted
-(`blockattach.storage.db.volumes.sources`).
+volume, is an ordinary volume. When the cached volume is deleted
+(`blockattach.storage.db.volumes.volumes`), the row of the cached image is deleted as well. While
+another volume is being created from a cached volume, the cached volume is the source of the new
+volume, and therefore cannot be deleted (`blockattach.storage.db.volumes.sources`).
 """
 import dataclasses
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Each function that writes does so in one transaction under the lock of the volume. A scheduler
 claims the additional space on the pool of the volume, and the volume service extends the volume.
 The notification of servers about the new size is separate work, so that other operations on the
-volume need not wait for it.
+volume need not wait for the notification.
 """
 
 

@@ -2,7 +2,7 @@
 
 Each function that writes does so in one transaction. At first, the size of the volume is 0. When
 the volume service has determined the size of the storage, this size is claimed on the pool. At the
-end of the operation, it becomes the size of the volume.
+end of the operation, the claimed size becomes the size of the volume.
 """
 import dataclasses
 import logging

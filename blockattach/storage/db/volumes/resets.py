@@ -35,7 +35,7 @@ def reset_facts(database: storage_db.Database, volume_id: str, requested: reset_
 @storage_db.retried
 def reset_status(database: storage_db.Database, volume: records.Judged,
                  requested: reset_rule.Requested) -> reset_rule.Facts:
-    """Reset the own status and the migration status of a volume, if `reset_rule` allows it.
+    """Reset the own status and the migration status of a volume, if `reset_rule` allows the reset.
 
     :returns: facts by which `reset_rule.decide` has decided. Nothing was written if the outcome is
         not ``ALLOWED``

@@ -2,9 +2,9 @@
 
 A source must not be deleted or migrated until the new volume is created. Therefore a function that
 creates a volume from a source locks the source first. A function that deletes or migrates a volume
-or a snapshot also locks it, and checks under the lock whether it is a source. The check is
-`blockattach.storage.db.volumes.snapshot_rows.dependants` for a volume, and `is_snapshot_copied`
-for a snapshot.
+or a snapshot also locks this resource, and checks under the lock whether the resource is a source.
+The check is `blockattach.storage.db.volumes.snapshot_rows.dependants` for a volume, and
+`is_snapshot_copied` for a snapshot.
 """
 from collections.abc import Mapping
 from typing import Any

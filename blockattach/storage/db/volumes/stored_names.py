@@ -41,7 +41,7 @@ def check_unknown(database: storage_db.Database, name: str, noun: str) -> None:
 def live_ids(database: storage_db.Database, ids: Collection[str], noun: str) -> set[str]:
     """Return the given ids that are ids of live volumes, or of live snapshots.
 
-    :param ids: UUIDs in any spelling; those in the result have the canonical spelling
+    :param ids: UUIDs in any spelling. The result contains UUIDs in canonical spelling
     :param noun: ``volume`` to look for volumes, ``snapshot`` to look for snapshots
     """
     table = models.volumes if noun == 'volume' else models.snapshots

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 IMAGE = 'image'
 """Key of the image in the progress of work."""
 UPLOADABLE = ('available', 'in-use')
-"""Statuses in which a volume can be uploaded. After the upload, it has the same status again."""
+"""Statuses in which a volume can be uploaded. The status is restored after the upload."""
 _UPLOADED_SIZE = 'uploaded_size'
 _UNUSED = ('available', 'reserved')
 """Statuses of a volume, as derived from its attachments, in which no host is connected."""
@@ -63,7 +63,7 @@ def image_of(progress: Mapping[str, Any]) -> images.Image | None:
 
 
 def about(at_work: volume_queries.AtWork) -> images.Image:
-    """Return the image in the progress of claimed work, which must contain an image."""
+    """Return the image in the progress of claimed work. The progress must contain an image."""
     image = image_of(at_work.progress)
     assert image is not None
     return image

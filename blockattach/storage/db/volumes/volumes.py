@@ -244,8 +244,7 @@ def start_delete(database: storage_db.Database, volume: records.Judged, lease_se
                  with_snapshots: WithSnapshots = _WITHOUT) -> Deleting:
     """Start the deletion of a volume. A volume without a pool is deleted at once.
 
-    :param force: True to ignore the own status of the volume and the statuses of its snapshots.
-        All other conditions still apply
+    :param force: True to ignore only the status of the volume and of its snapshots
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the status does not allow the deletion, the backend is frozen, another
         volume is being created from the volume, or the volume has live attachments, or snapshots
@@ -308,7 +307,7 @@ def leave_remains(database: storage_db.Database, volume: records.Volume,
 
 @storage_db.retried
 def set_readonly(database: storage_db.Database, volume: records.Judged, readonly: bool) -> None:
-    """Set the read-only flag of a volume, which determines the mode of later attachments.
+    """Set the read-only flag of a volume. The flag determines the mode of later attachments.
 
     :raises VolumeNotFound: the volume is deleted, or belongs to another project
     :raises InvalidVolume: the volume is not available, or the flag is to be removed from a cached
