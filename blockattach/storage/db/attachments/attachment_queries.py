@@ -214,7 +214,8 @@ def of_deleted_volumes(database: storage_db.Database, host: str, owner: str | No
     """
     due: sa.ColumnElement[bool] = _rows.c.deadline < clock.now()
     if owner is not None:
-        # This is limited to the start, because no index finds attachments without a deadline.
+        # The condition is added only at the start, because no index finds attachments without a
+        # deadline.
         due = sa.or_(due, _rows.c.deadline.is_(None))
     with database.reader() as connection:
         return [rows.attachment(row) for row in connection.execute(

@@ -151,8 +151,8 @@ def update_values(old: records.Attachment, event: attachment_lifecycle.Event, fa
     volume = old.volume
     assert volume is not None
     target = attachment_lifecycle.next_state(old.state, event, old.previous_state)
-    # An attachment with an initiator may have access at the target, which only a disconnect
-    # revokes.
+    # The initiator of an attachment may have access at the target. Only a disconnect revokes this
+    # access.
     if event is _Event.RELEASE and old.initiator is not None:
         raise errors.InvalidTransition(state=old.state.value, event=event.value,
                                        allowed=_Event.DISCONNECT.value)

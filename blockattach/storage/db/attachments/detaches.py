@@ -77,7 +77,8 @@ def lapse(database: storage_db.Database, host: str, seconds: float) -> list[str]
 @storage_db.retried
 def _lapse(database: storage_db.Database, volume_id: str, seconds: float) -> bool:
     with database.writer() as connection:
-        # Checked again under the lock: another detach may have been announced since the query.
+        # The age is checked again under the lock, because another detach may have been announced
+        # since the query.
         row = connection.execute(_volumes.select().where(
             _volumes.c.id == volume_id, volume_rows.LIVE, _is_old(seconds),
         ).with_for_update()).one_or_none()

@@ -295,7 +295,8 @@ def _now() -> sa.Select:
 
 
 _DESIRED = statements.Statement(lambda dialect: _now().add_columns(
-    # This index lookup shows whether the second query is needed, which would double the cost.
+    # This index lookup shows whether the second query is needed. The second query would double
+    # the cost.
     sa.exists().where(_former.c.volume_id == _VOLUME_ID,
                       _former.c.previous_initiator == _INITIATOR).label('had_before')))
 _ALSO_BEFORE = statements.Statement(lambda dialect: sa.union_all(

@@ -43,7 +43,8 @@ FACTS: tuple[sa.ColumnElement[Any], ...] = tuple(
 """Columns of the volume from which `facts` creates a record."""
 _FACTS_OF = operator.attrgetter(*(f'{PREFIX}{name}' for name in _NAMES))
 
-# If an outer join has found no attachment, all attachments of the volume count as others.
+# If an outer join has found no attachment, all attachments of the volume count as other
+# attachments.
 _THIS = sa.func.coalesce(_rows.c.id, '')
 # With ORDER BY and LIMIT, the database reads at most two entries of an index. A minimum would read
 # the entries of all attachments of the volume.
@@ -56,7 +57,8 @@ OTHERS: sa.ColumnElement[Any] = sa.select(_others.c.rank).where(
 STORED: tuple[sa.Column[Any], ...] = tuple(_rows.c[name] for name in rows.STORED)
 """Columns of an attachment from which a `records.Attachment` is created."""
 
-# While a new connector is being connected, the stored connection belongs to the previous one.
+# While a new connector is being connected, the stored connection belongs to the previous
+# connector.
 _FOR = sa.func.coalesce(_rows.c.previous_initiator, _rows.c.initiator)
 
 

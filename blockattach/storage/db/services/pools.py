@@ -44,7 +44,8 @@ def report(database: storage_db.Database, host: str,
     reported = dict(reports)
     with database.writer() as connection:
         allocated = _allocated(connection, host)
-        # New pools first: their insertion locks volumes, and volumes are locked before pools.
+        # New pools come first, because their insertion locks volumes. Volumes are locked before
+        # pools.
         for name in sorted(reported.keys() - allocated.keys()):
             allocated[name] = _add(connection, name, host, availability_zone, reported[name])
         for name, capabilities in sorted(reported.items()):
@@ -180,8 +181,8 @@ def _forget(connection: sa.Connection, names: Iterable[str]) -> None:
     holding = connection.execute(
         sa.select(_volumes.c.pool).distinct().where(models.live(_volumes),
                                                     _volumes.c.pool.in_(gone)))
-    # The read above misses volumes that are placed on a pool after it. They have increased
-    # ``allocated_gb`` of the pool.
+    # The read above misses volumes that are placed on a pool afterwards. Such volumes have
+    # increased ``allocated_gb`` of the pool.
     connection.execute(_pools.delete().where(
         _pools.c.name.in_(gone - set(holding.scalars())), _pools.c.allocated_gb <= 0))
 

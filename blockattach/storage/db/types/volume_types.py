@@ -114,7 +114,8 @@ def find(database: storage_db.Database, id_or_name: str) -> records.VolumeType:
     """
     found = _records(_BY_EITHER.rows(database, type_id=id_or_name, name=id_or_name))
     if found:
-        # The name of a type can equal the id of another. As in Cinder, the id takes precedence.
+        # The name of a type can equal the id of another type. As in Cinder, the id takes
+        # precedence.
         return next((kind for kind in found if kind.id == id_or_name), found[0])
     if uuidutils.is_uuid_like(id_or_name):
         raise errors.VolumeTypeNotFound(volume_type_id=id_or_name)
@@ -356,7 +357,7 @@ def hold(connection: sa.Connection, kind: records.VolumeType) -> None:
     :raises VolumeTypeChanged: the extra specs or the encryption have changed, or the type is not
         public any more
     """
-    # The lock comes first: after an earlier plain read, MariaDB would return an outdated type.
+    # The lock comes first. After an earlier plain read, MariaDB would return an outdated type.
     _lock(connection, _SHARE, kind.id)
     now = read(connection, kind.id)
     if (now.extra_specs, now.encryption) != (kind.extra_specs, kind.encryption) \

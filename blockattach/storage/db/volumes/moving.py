@@ -241,7 +241,8 @@ def _hold_type(connection: sa.Connection, held: records.Claim,
     :param held: claim on the migration or retype
     :returns: progress of the work, and the new type; None in place of the type for a migration
     """
-    # This is a locking read. After a plain read, MariaDB would show the type as it was then.
+    # This is a locking read. After a plain read, MariaDB would show the type as it was at the time
+    # of the plain read.
     found = work.find(connection, held.noun, held.resource_id, locked=True)
     progress = {} if found is None else rows.from_json(found.progress)
     if 'type_id' not in progress:

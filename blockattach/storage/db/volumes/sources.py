@@ -72,7 +72,8 @@ def hold(connection: sa.Connection, source: sources.Source, size_gb: int) -> Map
             raise errors.InvalidVolume(
                 reason=f'Volume {row.id} is being migrated. Retry when the migration has '
                        f'finished.')
-        # This updates the source, so that a deletion on another node of the database conflicts.
+        # The claim updates the source, so that a deletion on another node of the database
+        # conflicts.
         volume_rows.claim(connection, row)
         now = rows.record(sources.Source, row, volume_id=row.id, snapshot_id=None)
     else:

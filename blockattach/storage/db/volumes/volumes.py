@@ -228,7 +228,7 @@ def created(database: storage_db.Database, volume_id: str, generation: int,
         if volume_rows.CREATED.change(
                 connection, volume_id=volume_id, generation=generation,
                 shared_targets=shared_targets, now=database.clock.utcnow()) != 1:
-            # The statement also fails if the volume has attachments, whose rank `move` respects.
+            # The statement also fails if the volume has attachments. `move` respects their rank.
             row = volume_rows.lock_at(connection, volume_id, generation, _Own.CREATING)
             if row.pool is None:
                 raise errors.StaleGeneration(noun='volume', id=volume_id, generation=generation)

@@ -308,7 +308,7 @@ TABLES: dict[str, tuple[sa.schema.SchemaItem, ...]] = {
         sa.UniqueConstraint('position'),
         sa.UniqueConstraint('attachment_id', 'generation')),
 }
-# The order matters: PostgreSQL chooses the older of two indexes with equal costs.
+# The order matters, because PostgreSQL chooses the older of two indexes with equal costs.
 INDEXES: dict[str, tuple[tuple[str, ...], ...]] = {
     'services': (('cluster',),),
     'pools': (('host',),),
