@@ -255,7 +255,7 @@ def _foreseen(act: str, server_id: str | None = None,
         raise
     except Exception as exc:
         LOG.exception('Failed to run operation on host%s', log.fields(
-            server_id=server_id, volume_id=volume_id))
+            server_id=server_id, volume_id=volume_id, work=act))
         if errors.is_defect(exc):
             raise errors.HostDefect(act=act, error=type(exc).__name__) from exc
         raise errors.HostError(reason=f'{act}: {exc}') from exc

@@ -174,7 +174,7 @@ class Conductor(interface.ConductorInterface):
         """
         taken = self._tools.store.take_over(self._owner, self._lease_seconds)
         for act in taken:
-            LOG.warning('Taking over interrupted server action%s', log.fields(
+            LOG.warning('Taking over server action%s', log.fields(
                 server_id=act.server_id, work=act.verb))
             self._submit(self._take_up, act, _caller(act))
         self._reports.look()
@@ -406,8 +406,9 @@ def _reason(act: records.Act, exc: BaseException) -> str:
     """Return the reason that clients see for the failure of a server action."""
     if not errors.is_defect(exc):
         return str(exc)
-    LOG.error('Failed to complete server action because of a programming error%s', log.fields(
-        server_id=act.server_id, work=act.verb), exc_info=exc)
+    LOG.error('Failed to complete server action%s', log.fields(
+        server_id=act.server_id, work=act.verb,
+        reason=f'programming error ({type(exc).__name__})'), exc_info=exc)
     return (f'the action failed because of a programming error ({type(exc).__name__}). The '
             'traceback is in the log of the compute API')
 

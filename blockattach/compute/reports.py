@@ -98,7 +98,7 @@ class Reports:
             if (host, server_id) in self._ending:
                 return
             self._ending.add((host, server_id))
-        LOG.warning('Destroying guest, server assigned to another host%s', log.fields(
+        LOG.warning('Guest found on wrong host%s', log.fields(
             server_id=server_id, host=host))
         ended = self._executor.submit(self._end, ctxt, host, version, server_id)
         ended.add_done_callback(lambda _done: self._ending.discard((host, server_id)))
@@ -165,8 +165,9 @@ class Reports:
         caller = context.RequestContext(project_id=server.project_id, user_id=server.user_id,
                                         is_admin=True, overwrite=False)
         for volume_id in disks.keys() - known:
-            LOG.warning('Detaching volume from server, no attachment recorded%s', log.fields(
-                server_id=server.id, volume_id=volume_id, host=server.host))
+            LOG.warning('Detaching volume from server%s', log.fields(
+                server_id=server.id, volume_id=volume_id, host=server.host,
+                reason='no attachment recorded'))
             # Recorded until detached, so that the volume cannot be attached again meanwhile.
             self._detach(caller, server.id, records.BlockDevice(
                 str(uuid.uuid4()), server.id, volume_id, '',

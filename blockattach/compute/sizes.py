@@ -63,7 +63,7 @@ class Sizes:
                                                    sizes[volume_id])
             except errors.ServiceUnreachable as exc:
                 # Each further call would wait for its own timeout.
-                LOG.warning('Skipping notification of extended volumes, agent unreachable%s',
+                LOG.warning('Skipping notification of extended volumes%s',
                             log.fields(host=host, reason=exc))
                 return
             except errors.BlockattachError as exc:

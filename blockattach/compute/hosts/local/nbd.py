@@ -185,7 +185,7 @@ class NbdConnector(connectors.Connector):
             if not devices.unloop(loop, file, self._clock):
                 raise errors.DeviceBusy(server_id=server_id, volume_id=volume_id)
         if loop is not None and not flushes:
-            LOG.warning('Broken volume connection removed, unflushed writes lost%s',
+            LOG.warning('Loop device of volume removed, unflushed writes lost%s',
                         log.fields(volume_id=volume_id, path=folder))
         if _is_mounted(f'{folder}/mount'):
             processes.run(['umount', f'{folder}/mount'])
