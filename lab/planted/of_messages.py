@@ -7,9 +7,9 @@ _TESTS = 'blockattach.tests.unit.rpc'
 BUGS = (
     Bug('timed_out_call_sent_by_broker', 'platform/rpc/calling.py',
         '            except ends.NotReached as error:\n'
-        "                LOG.debug('Sending call",
+        "                LOG.debug('Sending RPC call",
         '            except (ends.NotReached, oslo_messaging.MessagingTimeout) as error:\n'
-        "                LOG.debug('Sending call",
+        "                LOG.debug('Sending RPC call",
         'a direct call that may have reached a server is not sent through the broker too', 'P6',
         f'{_TESTS}.test_http_calls.DirectTest'),
     Bug('request_taken_by_other_instance', 'platform/rpc/http/server.py',

@@ -180,7 +180,7 @@ class MetricsTest(base.StackTestCase):
         with socket.create_server(('127.0.0.1', self.port)):
             pass
         quiet = self.a_stack()
-        self.assertNotIn('Serving metrics', quiet.log_text())
+        self.assertNotIn('Metrics server started', quiet.log_text())
 
 
 class RefusedMetricsTest(base.StackTestCase):

@@ -156,7 +156,7 @@ class WsgiServersTest(base.StackTestCase):
         def requests_seen():
             """Return True if both workers have started, and have counted a request."""
             self.answers()
-            served = re.findall(r'Serving metrics host=127.0.0.1 port=(\d+)',
+            served = re.findall(r'Metrics server started host=127.0.0.1 port=(\d+)',
                                 self.log.read_text())
             return len(set(served)) == 2 and all(self.requests_at(port) for port in served)
 

@@ -12,6 +12,7 @@ from oslo_log import log as oslo_log
 from sqlalchemy import event
 
 from blockattach.platform import clock
+from blockattach.platform import log
 from blockattach.platform.conf import database as database_conf
 from blockattach.platform.db import session_statements
 from blockattach.platform.db import sqlite
@@ -115,10 +116,10 @@ def _await_server(engine: sa.Engine, settings: database_conf.DatabaseSettings,
         try:
             with statements.connect(engine):
                 return
-        except oslo_db_exception.DBConnectionError:
+        except oslo_db_exception.DBConnectionError as exc:
             if attempt == settings.max_retries:
                 raise
-            LOG.warning('Failed to connect to the database, retrying')
+            LOG.warning('Failed to connect to the database, retrying%s', log.fields(reason=exc))
             time.wait(never, settings.retry_interval)
 
 

@@ -85,7 +85,7 @@ def failure(status: int, message: str, retry_after: str | None = None) -> webob.
 def error(raised: Exception) -> webob.Response:
     """Build the response to an exception. An unexpected exception is logged and not shown."""
     if not isinstance(raised, errors.BlockattachError) or not raised.shown:
-        LOG.error('Failed to handle request: unexpected error', exc_info=raised)
+        LOG.error('Failed to handle request', exc_info=raised)
         return failure(500, UNEXPECTED)
     if raised.status >= 500:
         LOG.warning('Request failed%s', fields(code=raised.code, reason=raised))

@@ -196,7 +196,7 @@ class Client:
             try:
                 return _limited(direct, changed).call(outgoing, name, **arguments)
             except ends.NotReached as error:
-                LOG.debug('Sending call through the broker, server not reached%s', fields(
+                LOG.debug('Sending RPC call through the broker%s', fields(
                     method=name, topic=self._server_name(), reason=error))
         self._reach(outgoing.caller)
         return _limited(self._prepared[name], changed).call(outgoing, name, **arguments)
@@ -234,7 +234,7 @@ class Client:
                 if now >= min(until, hopeless):
                     raise
                 if not attempt:
-                    LOG.warning('Retrying call, server not responding%s', fields(
+                    LOG.warning('Retrying RPC call%s', fields(
                         method=name, topic=self._server_name(), reason=error))
                 if (early := min(begun + pause, until) - now) > 0:
                     self._clock.wait(threading.Event(), early)

@@ -162,8 +162,8 @@ class Broker:
         self._waiting[address].popleft()
         if address not in self._overflowing:
             self._overflowing.add(address)
-            LOG.warning('Dropping oldest notifications, queue full%s',
-                        fields(topic=address.name))
+            LOG.warning('Dropping oldest notifications%s',
+                        fields(topic=address.name, reason='queue full'))
 
     def withdraw(self, letter: Letter) -> None:
         """Remove an unread message from its queue, because its caller no longer waits."""

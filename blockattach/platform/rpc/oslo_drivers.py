@@ -55,7 +55,7 @@ class Message(base.RpcIncomingMessage, abc.ABC):
             self.answer(_content(reply, failure))
         except (TypeError, ValueError) as cause:
             LOG.error('Failed to serialize the reply of a call%s',
-                      fields(method=self.message.get('method')))
+                      fields(method=self.message.get('method'), reason=cause))
             error = errors.BackendUncertain(reason=f'cannot serialize the reply: {cause}')
             self.answer(_content(None, (type(error), error, None)))
 

@@ -213,7 +213,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
         # oslo.messaging would log a traceback for a message that is malformed or from another
         # release, as if this process had failed.
         except _REFUSED as error:
-            LOG.warning('Rejecting message%s', fields(reason=error))
+            LOG.warning('Rejecting RPC message%s', fields(reason=error))
             raise dispatcher.ExpectedException from error
 
 

@@ -81,7 +81,7 @@ def served(counts: Counts, settings: telemetry_conf.MetricsSettings) -> Iterator
     :raises ConfigurationError: no port is free, or the address does not belong to this host
     """
     server, thread = _listen(counts, settings)
-    LOG.info('Serving metrics%s', log.fields(host=settings.host, port=server.server_port))
+    LOG.info('Metrics server started%s', log.fields(host=settings.host, port=server.server_port))
     try:
         yield
     finally:

@@ -64,8 +64,7 @@ class Reply:
         except OSError as error:
             # Not an error of this process. The work is done, and the caller treats the outcome as
             # unknown.
-            LOG.info('Failed to send reply, lost the connection to the caller%s',
-                     fields(reason=error))
+            LOG.info('Failed to send RPC reply%s', fields(reason=error))
             self.lost = True
             self.done.set()
 

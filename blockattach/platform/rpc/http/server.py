@@ -127,7 +127,7 @@ class Server:
                     connection, _ = self._listening.accept()
                 except OSError as error:
                     if not self._stopped.is_set():
-                        LOG.warning('Failed to accept connection%s', fields(reason=error))
+                        LOG.warning('Failed to accept RPC connection%s', fields(reason=error))
                         # Probably too many files are open. Wait until some of them are closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
@@ -153,7 +153,8 @@ class Server:
             if not full:
                 self._connections[connection] = _State.UNPROVED
         if oldest is not None or full:
-            LOG.warning('Rejecting connection, limit of %s connections reached', self._most)
+            LOG.warning('Rejecting RPC connection%s', fields(
+                reason=f'limit of {self._most} connections reached'))
         if oldest is not None:
             # The thread of the connection closes it.
             _refuse(oldest)
@@ -192,9 +193,9 @@ class Server:
         except (wire.Malformed, trust.Untrusted) as error:
             proved = not isinstance(error, trust.Untrusted)
             if proved:
-                LOG.warning('Rejecting request, malformed%s', fields(reason=error))
+                LOG.warning('Rejecting malformed RPC request%s', fields(reason=error))
             else:
-                LOG.warning('Rejecting request, unauthenticated%s', fields(reason=error))
+                LOG.warning('Rejecting unauthenticated RPC request%s', fields(reason=error))
             self._leave(connection, wire.answer(400 if proved else 401, closes=True))
             return False
         if received is None or not self._set(connection, _State.WORKS):
@@ -274,11 +275,11 @@ class Server:
             trust.check_topic(key, request.topic)
             message = incoming.HttpIncomingMessage(request, reply)
         except trust.Forbidden as error:
-            LOG.warning('Rejecting request, forbidden%s', fields(reason=error))
+            LOG.warning('Rejecting forbidden RPC request%s', fields(reason=error))
             reply.end(403)
             return
         except wire.Malformed as error:
-            LOG.warning('Rejecting request, malformed%s', fields(reason=error))
+            LOG.warning('Rejecting malformed RPC request%s', fields(reason=error))
             reply.end(400)
             return
         with self._lock:

@@ -384,7 +384,7 @@ class BusContract(BusTestCase):
         log = self.logged()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(self.client('one').persist, self.ctxt)
-            self.assertIn('Retrying call', log.records.get(timeout=probe.LIMIT).getMessage())
+            self.assertIn('Retrying RPC call', log.records.get(timeout=probe.LIMIT).getMessage())
             self.serve(endpoint)
             self.assertTrue(call.result(probe.LIMIT))
 
