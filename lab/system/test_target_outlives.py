@@ -98,7 +98,7 @@ class OutlivesTest(processes.ProcessesTestCase):
         self.assertEqual(1, self.log().count('tgtd started'))
         self.assertEqual(1, self.log().count('tgtd found running'))
         # The previous instance of the manager has started tgtd with memory clearing.
-        self.assertNotIn('without memory clearing', self.log())
+        self.assertNotIn('memory clearing of tgtd', self.log())
         self.ends()
 
     def test_an_upgrade(self):

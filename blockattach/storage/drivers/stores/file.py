@@ -73,8 +73,8 @@ class FileStore(base.VolumeStore):
         except OSError as exc:
             if exc.errno in disks.NO_ROOM and os.path.isdir(self._folder):
                 # No volume can be created now, but the existing volumes can still be served.
-                LOG.warning('Cannot create volumes, disk of backend full%s',
-                            log.fields(path=self._folder))
+                LOG.warning('Cannot create volumes on backend%s', log.fields(
+                    path=self._folder, reason=exc.strerror))
                 return
             raise errors.ConfigurationError(
                 reason=f'cannot use volumes_dir of backend {self._settings.name}: '
@@ -285,12 +285,11 @@ class FileStore(base.VolumeStore):
             for found in os.listdir(self._folder):
                 path = os.path.join(self._folder, found)
                 if _HIDDEN.fullmatch(found) and _remove_if_abandoned(path):
-                    LOG.info('Unfinished file of a killed process deleted%s',
-                             log.fields(path=path))
+                    LOG.info('Abandoned file deleted%s', log.fields(path=path))
         except OSError as exc:
             # Not fatal: complete volumes can still be served.
-            LOG.warning('Failed to delete unfinished files of killed processes, will retry '
-                        'at the next start%s', log.fields(path=self._folder, reason=exc.strerror))
+            LOG.warning('Failed to delete abandoned files, will retry at the next start%s',
+                        log.fields(path=self._folder, reason=exc.strerror))
 
     def _make_room(self, size_gb: float) -> None:
         with disks.translated():

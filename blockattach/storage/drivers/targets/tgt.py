@@ -183,9 +183,9 @@ class TgtTarget(base.ExportTarget):
                 _add_names(client, present.tid, grant)
                 self._set_mode(client, present, grant.mode)
                 return
-            LOG.warning('Rebuilding target, configuration differs from grant%s', log.fields(
+            LOG.warning('Rebuilding target%s', log.fields(
                 volume_id=grant.volume_id, initiator=grant.initiator, target=present.name,
-                reason=', '.join(differences)))
+                reason=f'configuration differs from grant: {", ".join(differences)}'))
             self._remove(client, present, targets)
         try:
             number = next((one for one in _numbers(name) if _is_added(client, one, name)), None)

@@ -148,8 +148,8 @@ class Tgtd:
                 _kill(pid)
             if not self._clock.until(lambda: _started_at(pid) is None or
                                      _started_at(pid) != born, _STOP_SECONDS, _TICK):
-                LOG.error('Failed to stop tgtd, still running after SIGKILL%s',
-                          log.fields(pid=pid))
+                LOG.error('Failed to stop tgtd%s', log.fields(
+                    pid=pid, reason=f'still running after {_STOP_SECONDS} s'))
                 return
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, 'pid'))
@@ -320,10 +320,11 @@ def warn_of_memory(pid: int) -> None:
     except OSError:
         clears = False
     if not clears:
-        LOG.warning('tgtd started without memory clearing, hosts may receive data of other hosts; '
-                    'restart tgtd with %s in its environment%s',
-                    ' '.join(f'{name}={value}' for name, value in _CLEARING.items()),
-                    log.fields(pid=pid))
+        missing = ' '.join(f'{name}={value}' for name, value in _CLEARING.items())
+        LOG.warning('Cannot confirm memory clearing of tgtd, hosts may receive data of other '
+                    'hosts%s', log.fields(
+                        pid=pid, reason=f'{missing} not found in the environment of tgtd; restart '
+                                        'tgtd with these variables'))
 
 
 def _open_all(client: tgt_socket.Client, portals: Iterable[str]) -> bool:
