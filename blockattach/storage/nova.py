@@ -146,8 +146,8 @@ class ServerHosts(_Account):
             if status != 200 or not isinstance(server, dict):
                 raise _Unclear(status)
         if _HOST not in server:
-            LOG.warning('Cannot read the host of a server from Nova, the [nova] account lacks the '
-                        'required role%s', log.fields(server_id=server_id))
+            LOG.warning('Cannot read the host of a server from Nova%s', log.fields(
+                server_id=server_id, reason='the [nova] account lacks the required role'))
             raise unknown(reason='Nova does not show the host')
         if not isinstance(server[_HOST], str) or not server[_HOST]:
             raise unknown(reason='the server is not on any host')
@@ -218,7 +218,7 @@ class ServerEvents(_Account):
             'name': 'volume-reimaged', 'server_uuid': server_id,
             'status': 'completed' if done else 'failed'}])
         for reason in failures.values():
-            LOG.warning('Failed to notify Nova of a reimaged volume%s', log.fields(
+            LOG.warning('Failed to notify Nova of the end of a volume reimage%s', log.fields(
                 server_id=server_id, volume_id=volume_id, reason=reason))
 
     def _send(self, volume_id: str, microversion: str,
@@ -273,10 +273,11 @@ def _learning(unknown: Callable[..., Exception], what: log.Fields) -> Iterator[N
         yield
     except exceptions.ClientException as failure:
         # The text of the exception contains internal addresses, which clients must not see.
-        LOG.warning('Failed to reach Nova: %s%s', failure, what)
+        LOG.warning('Failed to reach Nova%s%s', what, log.fields(reason=failure))
         raise unknown(reason='Nova cannot be reached') from failure
     except _Unclear as unclear:
-        LOG.warning('Unexpected response received from Nova: status %d%s', unclear.status, what)
+        LOG.warning('Unexpected response received from Nova%s%s', what, log.fields(
+            status=unclear.status))
         raise unknown(reason=f'Nova responded with status {unclear.status}') from unclear
 
 

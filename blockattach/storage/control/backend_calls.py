@@ -160,7 +160,7 @@ class BackendCalls:
             return False
         except errors.BlockattachError as exc:
             if force:
-                LOG.warning('Deleting attachment by force, backend call failed%s', log.fields(
+                LOG.warning('Deleting attachment by force%s', log.fields(
                     attachment_id=row.id, volume_id=row.volume_id, reason=exc))
                 self._end(caller, row)
                 return False
@@ -193,8 +193,8 @@ class BackendCalls:
             # attachment.
             now = self._now(new)
             return now if self._is_connected(new, now) else None
-        LOG.warning('Attachment rolled back, outcome of backend call unknown%s',
-                    log.fields(attachment_id=new.id, volume_id=new.volume_id))
+        LOG.warning('Rolling back attachment%s', log.fields(
+            attachment_id=new.id, volume_id=new.volume_id, reason=failure))
         return None
 
     def _earlier_outcome(self, row: records.Attachment,

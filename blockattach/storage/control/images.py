@@ -111,8 +111,8 @@ class ImageControl:
             # then have ended the upload, because the image did not exist.
             if not volume_images.is_uploaded_as(self._parts.database, volume_id, image_id):
                 raise errors.GlanceUnavailable(reason=f'image {image_id} was not created in time')
-        except Exception:
-            self._delete_image(caller, volume_id, image_id)
+        except Exception as exc:
+            self._delete_image(caller, volume_id, image_id, exc)
             raise
         return made
 
@@ -123,10 +123,10 @@ class ImageControl:
             LOG.debug('Upload of volume to image already ended%s',
                       log.fields(volume_id=begun.claim.resource_id))
 
-    def _delete_image(self, caller: context.RequestContext, volume_id: str,
-                      image_id: str) -> None:
-        LOG.warning('Deleting image, upload of volume already ended%s', log.fields(
-            volume_id=volume_id, image_id=image_id))
+    def _delete_image(self, caller: context.RequestContext, volume_id: str, image_id: str,
+                      reason: Exception) -> None:
+        LOG.warning('Deleting image of failed upload%s', log.fields(
+            volume_id=volume_id, image_id=image_id, reason=reason))
         try:
             self._asked().delete(caller, image_id)
         except errors.GlanceUnavailable as exc:

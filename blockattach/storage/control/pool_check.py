@@ -64,7 +64,7 @@ class PoolCheck:
         if reasons is None or not self._all_up():
             return None
         if self._check == api_conf.CapabilityCheck.REJECT:
-            log.step(LOG, 'Rejecting volume creation, no suitable pool',
+            log.step(LOG, 'Rejecting volume creation',
                      reason=placement.summarise(reasons))
             raise errors.NoPoolForVolume(summary=placement.in_words(reasons))
         return reasons

@@ -49,8 +49,8 @@ class Placement:
         except pipeline.PoolsIncomplete:
             with self._lock:
                 self._postponed[request.volume_id] = (caller, request)
-            LOG.warning('Postponing placement of volume, some backends have not reported yet%s',
-                        log.fields(volume_id=request.volume_id))
+            LOG.warning('Postponing placement of volume%s', log.fields(
+                volume_id=request.volume_id, reason='some backends have not reported yet'))
         except (errors.StaleGeneration, errors.VolumeNotFound) as error:
             log.step(LOG, 'Volume changed concurrently, skipping placement',
                      volume_id=request.volume_id, reason=error)

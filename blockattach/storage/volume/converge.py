@@ -254,9 +254,13 @@ class Converger:
 
         Nothing is recorded if the attachment has changed.
         """
-        LOG.warning('Failed to connect or disconnect attachment, backend refused%s', log.fields(
+        of_refusal = log.fields(
             attachment_id=row.id, volume_id=row.volume_id, initiator=row.initiator,
-            generation=row.generation))
+            generation=row.generation, reason=refusal)
+        if row.state is _State.CONNECTING:
+            LOG.warning('Failed to connect attachment%s', of_refusal)
+        else:
+            LOG.warning('Failed to disconnect attachment%s', of_refusal)
         try:
             self.move(intent.caller, row, _refusal(intent, row),
                       attachments.Facts(error=str(refusal)))
@@ -275,9 +279,9 @@ class Converger:
         try:
             self._act(lease, self._desired(lease, also))
             lease.check()
-        except errors.BackendError:
+        except errors.BackendError as exc:
             LOG.warning('Failed to repair grant, will retry%s', log.fields(
-                volume_id=lease.volume_id, initiator=lease.initiator), exc_info=True)
+                volume_id=lease.volume_id, initiator=lease.initiator, reason=exc), exc_info=True)
             return False
         return True
 

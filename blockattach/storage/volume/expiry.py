@@ -72,8 +72,8 @@ class Expirer:
         """
         if self._detach_seconds:
             for volume_id in detaches.lapse(self._database, self._host, self._detach_seconds):
-                LOG.warning('Rolling back announced detach, not started in time%s',
-                            log.fields(volume_id=volume_id))
+                LOG.warning('Detaching status rolled back%s', log.fields(
+                    volume_id=volume_id, reason='detach not started in time'))
         return self._end_abandoned() if self._limits else 0
 
     def _end_abandoned(self) -> int:

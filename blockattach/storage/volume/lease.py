@@ -279,8 +279,9 @@ class Leases:
         try:
             leases.give_back(self._database, lease.stored)
         except Exception as exc:
-            LOG.error('Failed to release lease, expires at its deadline%s',
-                      log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
+            LOG.error('Failed to release lease, expires at its deadline%s', log.fields(
+                volume_id=lease.volume_id, initiator=lease.initiator, owner=self.owner,
+                reason=exc), exc_info=not errors.is_known(exc))
 
 
 class _Names:

@@ -182,8 +182,12 @@ class VolumeManager(volume_rpc.VolumeInterface):
         error = _UNKNOWN if event is _Event.DISCONNECT and row.state is _State.CONNECTING else None
         taken = self._converger.move(caller, row, event, attachments.Facts(
             connector=row.connector, lease_seconds=self._lease_seconds, error=error)).new
-        LOG.warning('Resuming interrupted attachment%s', log.fields(
-            attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event))
+        identifiers = log.fields(
+            attachment_id=row.id, volume_id=row.volume_id, state=row.state, event=event)
+        if event is _Event.CONNECT:
+            LOG.warning('Connecting interrupted attachment%s', identifiers)
+        else:
+            LOG.warning('Disconnecting interrupted attachment%s', identifiers)
         self.go_on(caller, taken)
 
     def abandon(self, caller: context.RequestContext, row: records.Attachment,

@@ -80,8 +80,9 @@ class TargetTruth:
         """
         with self._leases.try_pair(volume_id, initiator) as lease:
             if lease is not None:
-                LOG.warning('Repairing grant, target differs from the attachments%s', log.fields(
-                    volume_id=volume_id, initiator=initiator))
+                LOG.warning('Repairing grant%s', log.fields(
+                    volume_id=volume_id, initiator=initiator,
+                    reason='target differs from the attachments'))
                 self._converger.converge(lease)
             return lease is not None
 

@@ -114,8 +114,8 @@ def outcome(case: Case) -> str:
         return CONFLICT if case.act() is False else REPAIRED
     except Busy:
         return CONFLICT
-    except _MOVED_ON:
-        LOG.info('Lost the claim to another process%s', _fields(case))
+    except _MOVED_ON as exc:
+        LOG.info('Skipping repair of difference%s', _fields(case, exc))
         return CONFLICT
     except Exception as exc:
         LOG.error('Failed to repair difference, will retry%s', _fields(case, exc),

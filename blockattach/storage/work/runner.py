@@ -96,7 +96,7 @@ class Runner:
             return False
         if not work.take(self._database, item, self.owner, self._deadline(claim)):
             return False
-        LOG.warning('Resuming interrupted work%s', _fields(claim, owner=item.owner))
+        LOG.warning('Taking over work%s', _fields(claim, owner=item.owner))
         if self._hold(claim):
             self._run(context.admin_context(project_id=item.project_id,
                                             request_id=item.request_id), claim)

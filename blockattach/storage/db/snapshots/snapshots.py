@@ -112,7 +112,10 @@ def create(database: storage_db.Database, draft: Draft, lease_seconds: float,
         _insert_metadata(connection, new_id, draft.metadata)
         if within is not None:
             within(connection, new_id)
-    log.step(LOG, 'Creating snapshot', snapshot_id=new_id, volume_id=volume.id)
+    if managed:
+        log.step(LOG, 'Managing snapshot', snapshot_id=new_id, volume_id=volume.id)
+    else:
+        log.step(LOG, 'Creating snapshot', snapshot_id=new_id, volume_id=volume.id)
     return snapshot_queries.record(values, dict(draft.metadata))
 
 

@@ -47,7 +47,7 @@ def remove(database: storage_db.Database, project_id: str) -> None:
     """
     with database.writer() as connection:
         connection.execute(_defaults.delete().where(_defaults.c.project_id == project_id))
-    log.step(LOG, 'Default volume type removed from project', project_id=project_id)
+    log.step(LOG, 'Default volume type of project cleared', project_id=project_id)
 
 
 def get(database: storage_db.Database, project_id: str) -> records.DefaultType:

@@ -167,8 +167,12 @@ def unclaim(database: storage_db.Database, volume_id: str, generation: int, leas
                          **claims.withdraw(connection, database, row))
         work.place_again(connection, mine, lease_seconds, progress)
         say(connection)
-    LOG.warning('Rescheduling volume migration or retype%s',
-                log.fields(volume_id=volume_id, pool=row.claimed_pool))
+    if mine.verb == 'retype':
+        LOG.warning('Rescheduling volume retype%s', log.fields(
+            volume_id=volume_id, pool=row.claimed_pool))
+    else:
+        LOG.warning('Rescheduling volume migration%s', log.fields(
+            volume_id=volume_id, pool=row.claimed_pool))
     return generation + 1
 
 
