@@ -133,5 +133,5 @@ def check_address(conf: cfg.ConfigOpts, settings: api_conf.ApiSettings) -> None:
                        'would be an administrator. Set [api] auth_strategy to keystone or '
                        'http_basic, or [api] host to 127.0.0.1')
     if settings.auth_strategy is Strategy.HTTP_BASIC and settings.tls is None:
-        LOG.warning('Accepting passwords without TLS, [api] tls_cert_file not set%s',
-                    log.fields(host=settings.host))
+        LOG.warning('Accepting passwords without TLS%s', log.fields(
+            host=settings.host, reason='[api] tls_cert_file is not set'))

@@ -6,6 +6,7 @@ from oslo_config import cfg
 from oslo_log import log as oslo_log
 
 from blockattach.platform import context
+from blockattach.platform import log
 from blockattach.platform.conf import api as api_conf
 from blockattach.platform.conf import locations
 from blockattach.platform.policy import enforcer
@@ -80,11 +81,12 @@ def build_detach_rule(base: dependencies.Dependencies) -> detach_rule.DetachRule
     keystone = api_conf.settings(base.conf).auth_strategy == 'keystone'
     holds = settings.rule_holds(keystone)
     if keystone and not holds:
-        LOG.warning('Allowing users to detach volumes of running servers, [nova] detach_rule is '
-                    'off')
+        LOG.warning('Allowing users to detach volumes of running servers%s', log.fields(
+            reason='[nova] detach_rule is off'))
     elif holds and not settings.configured:
         LOG.warning('Cannot query Nova for attachments, only services can detach volumes of '
-                    'servers: [nova] auth_url and endpoint_override are not set')
+                    'servers%s', log.fields(
+                        reason='[nova] auth_url and endpoint_override are not set'))
     return detach_rule.DetachRule(
         _nova(base.conf, settings), functools.partial(attachment_queries.get, base.database),
         holds, _service_roles(base, keystone))

@@ -3,6 +3,7 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log as oslo_log
 
+from blockattach.platform import log
 from blockattach.platform import periodic
 from blockattach.storage.conf import attachments as attachments_conf
 from blockattach.storage.conf import nova as nova_conf
@@ -77,8 +78,8 @@ def _servers(settings: nova_conf.NovaSettings) -> 'nova_client.Servers | None':
     if not settings.configured:
         return None
     if not settings.knows_hosts:
-        LOG.warning('Cannot query Nova for servers, reservations with a server do not expire: '
-                    '[nova] username is not set')
+        LOG.warning('Cannot query Nova for servers, reservations with a server do not expire%s',
+                    log.fields(reason='[nova] username is not set'))
         return None
     # Imported only if needed, because keystoneauth is large.
     from blockattach.storage import nova as nova_client
