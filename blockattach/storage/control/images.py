@@ -88,9 +88,9 @@ class ImageControl:
             try:
                 failpoints.point('control.images.after_upload')
                 made = self._make_image(caller, volume.id, image.id, properties)
-            except Exception:
+            except Exception as exc:
                 # Otherwise the volume would be unusable until the deadline of the work.
-                self._abandon_upload(begun)
+                self._abandon_upload(begun, exc)
                 raise
             handoff.start_work(self._parts, caller, begun.claim, begun.host)
         return made
@@ -116,9 +116,9 @@ class ImageControl:
             raise
         return made
 
-    def _abandon_upload(self, begun: volume_images.Begun) -> None:
+    def _abandon_upload(self, begun: volume_images.Begun, reason: Exception) -> None:
         try:
-            work_ends.fail(self._parts.database, begun.claim)
+            work_ends.fail(self._parts.database, begun.claim, reason=reason)
         except (errors.StaleGeneration, errors.VolumeNotFound):
             LOG.debug('Upload of volume to image already ended%s',
                       log.fields(volume_id=begun.claim.resource_id))

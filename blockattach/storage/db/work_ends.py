@@ -69,12 +69,13 @@ def finish(database: storage_db.Database, held: records.Claim) -> None:
 
 
 def fail(database: storage_db.Database, held: records.Claim,
-         say: work.Say = work.silent) -> None:
+         say: work.Say = work.silent, reason: Exception | None = None) -> None:
     """End work that the backend has refused permanently.
 
+    :param reason: error to log; None if unknown
     :raises StaleGeneration: another process has claimed the work, or the work has ended already
     """
-    _log('failed', *_end(database, 'failed', held, say))
+    _log('failed', *_end(database, 'failed', held, say), reason)
 
 
 def refuse(database: storage_db.Database, verb: str, volume_id: str, generation: int,
@@ -86,7 +87,7 @@ def refuse(database: storage_db.Database, verb: str, volume_id: str, generation:
     :raises StaleGeneration: a volume service has accepted the work, or the work has ended already
     """
     waiting = records.Claim('volume', volume_id, verb, generation, None)
-    _log('refused', *_end(database, 'refused', waiting, say))
+    _log('refused', *_end(database, 'refused', waiting, say), 'no valid pool')
 
 
 def cancel(database: storage_db.Database, at_work: records.Work,
@@ -167,9 +168,8 @@ def _ids(verb: work_verbs.Verb, row: Any) -> tuple[str, str | None]:
     return (row.id, None) if verb.noun == 'volume' else (row.volume_id, row.id)
 
 
-def _log(outcome: str, verb: work_verbs.Verb, row: Any) -> None:
+def _log(outcome: str, verb: work_verbs.Verb, row: Any, reason: object = None) -> None:
     ending: work_verbs.Ending = getattr(verb, outcome)
     volume_id, snapshot_id = _ids(verb, row)
     LOG.log(ending.level, '%s%s', ending.sentence, log.fields(
-        volume_id=volume_id, snapshot_id=snapshot_id, pool=row.pool,
-        reason='no valid pool' if outcome == 'refused' else None))
+        volume_id=volume_id, snapshot_id=snapshot_id, pool=row.pool, reason=reason))

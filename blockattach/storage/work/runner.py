@@ -133,7 +133,7 @@ class Runner:
         try:
             number = work.hand_over(self._database, self.owner)
         except Exception as exc:
-            LOG.error('Failed to hand over work, resuming at the deadline%s',
+            LOG.error('Failed to hand over work, will resume at the deadline%s',
                       log.fields(owner=self.owner, reason=exc), exc_info=not errors.is_known(exc))
         else:
             if number:
@@ -182,7 +182,7 @@ class Runner:
             LOG.info('Work interrupted by shutdown, will resume later%s',
                      _fields(claim, reason=exc))
         except Exception as exc:
-            LOG.error('Failed to finish work, resuming at the deadline%s',
+            LOG.error('Failed to finish work, will resume at the deadline%s',
                       _fields(claim, reason=exc), exc_info=not errors.is_known(exc))
             self._interrupt(claim, exc)
         finally:
@@ -233,7 +233,7 @@ class Runner:
         say = messages.of_failure(self._database, found, caller.request_id, text, reason)
         try:
             if verb.failed is None or verb.failed(actor, claim, say) is False:
-                work_ends.fail(self._database, claim, say)
+                work_ends.fail(self._database, claim, say, reason)
         except (errors.StaleGeneration, errors.NotFound) as exc:
             self._lost(claim, result, exc)
             return
@@ -250,9 +250,9 @@ class Runner:
     def _interrupt(self, claim: records.Claim, reason: Exception) -> None:
         try:
             work.interrupt(self._database, claim, str(reason))
-        except errors.DatabaseUnavailable:
+        except errors.DatabaseUnavailable as exc:
             # The work is repeated nevertheless. Only the list of work does not show the reason.
-            LOG.info('Failed to store reason of interrupted work%s', _fields(claim))
+            LOG.info('Failed to store reason of interrupted work%s', _fields(claim, exc))
 
 
 def _fields(claim: records.Claim, reason: Exception | None = None,
