@@ -75,7 +75,10 @@ def set_disabled(database: storage_db.Database, name: str, binary: str, disabled
             updated_at=database.clock.utcnow()))
         if not done.rowcount:
             raise errors.ClusterNotFound(id=name)
-    log.step(LOG, 'Cluster status changed', binary=binary, cluster=name, disabled=disabled)
+    if disabled:
+        log.step(LOG, 'Cluster disabled', binary=binary, cluster=name, disabled=True)
+    else:
+        log.step(LOG, 'Cluster enabled', binary=binary, cluster=name, disabled=False)
 
 
 def _number(which: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:

@@ -233,7 +233,10 @@ def set_disabled(database: storage_db.Database, binary: str, host: str, disabled
     """
     _change(database, binary, host, _services.c.host == host,
             disabled=disabled, disabled_reason=reason if disabled else None)
-    log.step(LOG, 'Service status changed', binary=binary, host=host, disabled=disabled)
+    if disabled:
+        log.step(LOG, 'Service disabled', binary=binary, host=host, disabled=True)
+    else:
+        log.step(LOG, 'Service enabled', binary=binary, host=host, disabled=False)
 
 
 @storage_db.retried
@@ -245,7 +248,10 @@ def set_frozen(database: storage_db.Database, host: str, frozen: bool) -> None:
     """
     _change(database, binaries.VOLUME, host,
             sa.or_(_services.c.host == host, _services.c.cluster == host), frozen=frozen)
-    log.step(LOG, 'Backend frozen flag changed', host=host, frozen=frozen)
+    if frozen:
+        log.step(LOG, 'Backend marked as frozen', host=host, frozen=True)
+    else:
+        log.step(LOG, 'Backend thawed', host=host, frozen=False)
 
 
 @storage_db.retried
