@@ -230,7 +230,8 @@ class Conductor(interface.ConductorInterface):
         try:
             go_on(execution, _fenced(execution, self._plans[act.verb](execution)))
         except errors.ServerNotFound:
-            LOG.info('Server deleted during the action%s', log.fields(server_id=act.server_id))
+            LOG.info('Server deleted during server action%s', log.fields(
+                server_id=act.server_id, work=act.verb))
             self._tools.store.drop(act)
         except errors.ActTakenOver as exc:
             LOG.warning('Server action taken over by another process%s', log.fields(

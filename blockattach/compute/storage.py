@@ -388,5 +388,6 @@ def _error(status: int, message: str) -> errors.BlockattachError:
     # A conflict may be temporary, for example while another process works on the attachment.
     if status < 500 and status != 409:
         return errors.ServerRequestInvalid(reason=message)
-    LOG.warning('Block storage request failed%s', log.fields(status=status, reason=message))
+    LOG.warning('Failed to complete block storage request%s', log.fields(
+        status=status, reason=message))
     return errors.StorageUnavailable(reason=message)

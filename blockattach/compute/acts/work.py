@@ -351,7 +351,7 @@ class Work:
         """Store a value with the server action, for a process that takes the action over."""
         self.store.note(self.act.id, {key: value})
         log.step(LOG, 'Server action progress recorded', server_id=self.act.server_id,
-                 work=self.act.verb, reason=f'{key}: {value}')
+                 work=self.act.verb, keys=key, new=value)
 
 
 def put_all(items: Sequence[Work], host: str | None,

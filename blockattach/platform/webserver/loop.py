@@ -99,7 +99,7 @@ class Connection:
             self.waits_for = _WAITS_FOR[type(exc)]
             return False
         except OSError as exc:
-            LOG.debug('TLS handshake failed%s', fields(reason=exc))
+            LOG.debug('Failed to complete TLS handshake%s', fields(reason=exc))
             if getattr(exc, 'reason', None) == 'HTTP_REQUEST':
                 # Sent in plain text, because the client does not use TLS.
                 socket.socket.send(self.socket, _PLAIN)

@@ -102,17 +102,17 @@ class DetachRule:
         if row.outcome is _Outcome.ASK_NOVA:
             try:
                 facts = dataclasses.replace(facts, answer=self._ask(caller, facts))
-            except errors.NovaUnavailable:
+            except errors.NovaUnavailable as exc:
                 if detach_rule.ASKED[facts.verb] is not detach_rule.Asked.WHERE_KNOWN:
                     raise
                 LOG.warning('Allowing forced delete of attachment without an answer from Nova%s',
                             fields(attachment_id=_id(facts), volume_id=facts.volume_id,
-                                   project_id=caller.project_id))
+                                   project_id=caller.project_id, reason=exc))
                 return
             row = detach_rule.decide(facts)
         if row.outcome is _Outcome.ALLOWED:
             return
-        LOG.warning('Detach rejected%s', fields(
+        LOG.warning('Request rejected by detach rule%s', fields(
             row=row.number, verb=facts.verb, volume_id=facts.volume_id,
             attachment_id=_id(facts), project_id=caller.project_id))
         if row.outcome is _Outcome.MISMATCHED:

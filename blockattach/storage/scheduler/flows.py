@@ -179,9 +179,9 @@ class PlacingFlow:
         except Exception as error:
             # After any error, the manager may have accepted the work nevertheless. `_give_back`
             # increases the generation, so that the manager cannot finish the work.
-            LOG.warning('Failed to hand over volume to backend%s', log.fields(
-                volume_id=volume_id, pool=claim.pool.name, generation=claim.generation,
-                reason=error))
+            LOG.warning('Failed to hand over work on volume to backend%s', log.fields(
+                work=f'volume.{self._request.verb}', volume_id=volume_id, pool=claim.pool.name,
+                generation=claim.generation, reason=error))
             if self._verb.give_back is None:
                 # No other pool is possible. If the manager has not accepted the work, it is
                 # notified again after the deadline.
@@ -189,8 +189,9 @@ class PlacingFlow:
             raise _NotTakenOn from error
         if not taken_on:
             raise errors.StaleGeneration(noun='volume', id=volume_id, generation=claim.generation)
-        log.step(LOG, 'Volume handed over to backend', volume_id=volume_id,
-                 pool=claim.pool.name, generation=claim.generation)
+        log.step(LOG, 'Work on volume handed over to backend',
+                 work=f'volume.{self._request.verb}', volume_id=volume_id, pool=claim.pool.name,
+                 generation=claim.generation)
 
     def _refusal(self, reasons: dict[str, str], headline: str = '') -> errors.NoValidPool:
         return errors.NoValidPool(
