@@ -23,8 +23,9 @@ class RequestContext(oslo_context.RequestContext):
     def __init__(self, overwrite: bool = True, **values: Any) -> None:
         """
         :param overwrite: True to store this context for the current thread, whose log lines then
-            show the context. False never stores the context. oslo.context alone would store it for
-            a thread without a context, whose log lines would show it forever
+            show the context. If False, the constructor never stores the context. oslo.context
+            alone would store the context for a thread that has none, and the log lines of the
+            thread would show the context forever
         """
         self._stores_itself = overwrite
         super().__init__(overwrite=overwrite, **values)
@@ -33,7 +34,9 @@ class RequestContext(oslo_context.RequestContext):
         self.traceparent: str | None = None
 
     def update_store(self) -> None:
-        """Store this context for the current thread, unless ``overwrite`` is False.
+        """Store this context for the current thread.
+
+        The constructor stores nothing if ``overwrite`` is False.
         """
         if self._stores_itself:
             super().update_store()

@@ -52,7 +52,7 @@ class Disk(Protocol):
     """Data of one volume. Any I/O may raise OSError."""
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the offset and the data of each piece. Pieces that are holes are left out."""
+        """Yield the offset and the data of each piece, except for pieces known to be holes."""
 
     def write(self, offset: int, piece: bytes) -> None:
         """Write a piece at an offset."""
@@ -158,7 +158,8 @@ class Device:
         try:
             self._punch(self._file, offset, length)
         except OSError as exc:
-            # The documented number is EOPNOTSUPP, but some file systems and kernels use others.
+            # The documented number is EOPNOTSUPP, but some file systems and kernels use other
+            # numbers.
             if exc.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
                 raise
             return False
@@ -203,7 +204,7 @@ def is_empty(piece: bytes) -> bool:
 
 
 class Digest:
-    """SHA-256 checksum of the pieces of a disk that are not empty, and of their offsets."""
+    """SHA-256 checksum of the non-empty pieces of a disk, with their offsets and lengths."""
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()

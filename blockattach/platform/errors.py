@@ -259,7 +259,7 @@ class BackendUncertain(BackendError):
 
 
 class ServiceUnreachable(BlockattachError):
-    """RPC call without a reply. The call may have been executed."""
+    """RPC message that could not be sent, or call without a reply. Its work may have been done."""
 
     code = 'bus.unreachable'
     status = 504

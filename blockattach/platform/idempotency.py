@@ -23,8 +23,8 @@ def named(project_id: str, user_id: str, method: str, path: str, key: str,
           body_digest: str) -> Request:
     """Return the `Request` that an ``Idempotency-Key`` identifies.
 
-    If another user sends the same key, or the key is used for another operation, it identifies
-    another request.
+    If another user sends the same key, or the key is used for another operation, the key
+    identifies another request.
 
     :raises InvalidInput: ``key`` is empty or longer than `LONGEST_KEY`
     """

@@ -392,7 +392,7 @@ def keep() -> Kept:
 
 
 def restore(kept: Kept) -> None:
-    """Reset all loggers to the state that `keep` returned.
+    """Reset loggers to the state that `keep` returned. Loggers created later stay unchanged.
 
     Closed file handlers open their files again at the next line.
     """

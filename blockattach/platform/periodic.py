@@ -18,13 +18,13 @@ def _begin(name: str, act: Callable[[], None]) -> threading.Thread:
 
 
 class Periodic:
-    """Periodic task, which waits for a fixed interval after each run. `poke` ends the wait."""
+    """Periodic task, which waits for its interval after each run. `poke` ends the wait."""
 
     def __init__(self, name: str, act: Callable[[], object], seconds: float,
                  clock: clock.Clock, begin: Begin | None = None) -> None:
         """
         :param act: function that each run calls
-        :param seconds: interval between two runs
+        :param seconds: interval from the end of a run to the beginning of the next run
         :param begin: function that creates the thread; None to use `threading`
         """
         self._name = name

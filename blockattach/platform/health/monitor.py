@@ -79,7 +79,7 @@ class Monitor:
         self._writing = periodic.Periodic('health', self._write, settings.interval, clock, begin)
 
     def add(self, name: str, check: Check, hinders: bool = True) -> None:
-        """Add a check before the monitor is started.
+        """Add a check. Must be called before `start`.
 
         :param hinders: True if the process is not ready while the check fails; False if the
             failure is only shown
@@ -113,7 +113,7 @@ class Monitor:
         self._writing.poke()
 
     def stop(self) -> None:
-        """Stop the checks without waiting for a check that hangs. A repeated call does nothing."""
+        """Stop the checks without waiting for a check that hangs. May be called repeatedly."""
         for watch in self._watches:
             # A check that hangs must not keep the process from stopping.
             watch.task.leave()

@@ -1,10 +1,11 @@
 """Policy enforcement with cached decisions.
 
 oslo.policy takes 70 microseconds for a rule of this service, and a request needs several
-decisions. The default rules use few facts about a caller: the roles, whether the object belongs to
-the project of the caller, and whether the caller is an administrator. A decision is cached under
-exactly these facts. A rule of an operator that uses other facts (``user_id``, ``domain_id``, a
-remote check) is evaluated each time.
+decisions. The default rules use few facts about a caller: the roles, the roles of the service
+token, whether the object belongs to the project of the caller, and whether the caller is an
+administrator (``is_admin``, ``is_admin_project``). A decision is cached under exactly these facts.
+A rule of an operator that uses other facts (``user_id``, ``domain_id``, a remote check) is
+evaluated each time.
 
 Policy files are read at start, by `Enforcer.reload` (SIGHUP), and after they have changed, which
 is checked at most once per second.
@@ -52,8 +53,8 @@ _REFERENCE = re.compile(r'\brule:([^\s()]+)')
 class _Rules:
     def __init__(self, conf: cfg.ConfigOpts, defaults: Rules) -> None:
         self.engine = policy.Enforcer(conf)
-        # Rules whose defaults differ from Cinder's are documented; a warning for each rule in
-        # every process would only hide what matters.
+        # Rules whose defaults differ from Cinder's are documented. A warning for each rule in
+        # every process would only hide important warnings.
         self.engine.suppress_default_change_warnings = True
         self.engine.register_defaults(defaults)
         self.engine.load_rules(force_reload=True)
@@ -222,7 +223,7 @@ class Enforcer:
 
 
 class Unknown(NamedTuple):
-    """Rule of a policy file whose name is not a policy, most often because it is misspelt.
+    """Rule of a policy file whose name is not a policy, most often because of a misspelling.
 
     ``nearest`` is the existing policy with the most similar name; empty if there is none.
     """

@@ -34,7 +34,7 @@ _LEAST_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.1
 """Pause in seconds after the first attempt to reach a server.
 
-The pause doubles with each attempt.
+The pause doubles with each attempt, up to the time for which an attempt waits.
 """
 # The number of attempts is not limited. Without a limit of the exponent, the pause would overflow
 # a float after about a thousand attempts.
@@ -203,7 +203,10 @@ class Client:
 
     def _resend(self, name: str, caller: context.RequestContext, seconds: float,
                 arguments: Mapping[str, Any]) -> Any:
-        """Send copies of a call every ``[rpc] repeat_interval``, and return the first reply.
+        """Send copies of a call until a server replies, and return the reply.
+
+        A copy is sent when no heartbeat has arrived for ``[rpc] repeat_interval`` seconds, or
+        sooner if no server was reached.
 
         :param seconds: timeout of the call
         :raises oslo_messaging.MessagingTimeout: no reply in time, or no heartbeat for

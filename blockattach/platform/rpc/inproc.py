@@ -1,8 +1,9 @@
 """oslo.messaging driver within one process: ``inproc://NAME/``, entry point ``inproc``.
 
 Transports with the same URL share a broker. The broker behaves like the RabbitMQ driver. Messages,
-replies and errors are passed as JSON bytes and never by reference. A message without a listener
-waits in a queue. Messages of a topic are distributed among its servers.
+replies and errors are passed as JSON bytes and never by reference. A fanout
+reaches only the current listeners. Any other message without a listener waits in a queue. Messages
+of a topic are distributed among its servers.
 
 The driver has no threads and does not poll, so an idle bus costs nothing. The thread of the sender
 hands a message to the executor of the server, or leaves it in a queue that a server empties when
@@ -84,7 +85,7 @@ class Call:
 class Letter:
     """Message in transit.
 
-    :ivar call: waiting caller; None if there is none
+    :ivar call: call whose caller waits for the reply; None if no caller waits
     :ivar monitor: seconds within which the caller expects a heartbeat; None for no heartbeats
     """
 
@@ -314,8 +315,8 @@ class InprocDriver(oslo_drivers.Driver):
              transport_options: Any = None) -> Any:
         """Send a message, and wait for the reply to a call.
 
-        :raises MessagingTimeout: no reply arrived in time. If no server has read the message, it
-            is removed from its queue
+        :raises MessagingTimeout: the reply or a heartbeat did not arrive in time. A message that
+            no server has read is removed from its queue
         :raises MessageDeliveryFailure: the transport is closed, or the queue is full
         :raises TypeError, ValueError: the message is not plain data
         """

@@ -1,8 +1,8 @@
 """Notifications to other services.
 
 Nothing is sent until ``[oslo_messaging_notifications] driver`` is set, and until then no data is
-read for notifications either. A notification is sent after the commit of the operation, and never
-fails or delays the operation.
+read for notifications either. A notification is sent after the commit of the operation. Failed
+attempts are logged, are not repeated, and never fail the operation.
 """
 import logging
 from typing import Any
@@ -49,10 +49,10 @@ class Notifications:
              publisher: str | None = None) -> None:
         """Send an event. No error is raised, because a notification never fails an operation.
 
-        Events of failures have the priority ``info`` like all others. All events of a resource
-        therefore use the same queue, and arrive in order.
+        Events of failures have the priority ``info`` like all other events. All events of a
+        resource therefore use the same queue, and arrive in order.
 
-        :param publisher: None for the default publisher
+        :param publisher: publisher of the event; None for the default publisher
         """
         if self._notifier is None:
             return

@@ -1,8 +1,9 @@
 """RPC server, based on the server of oslo.messaging, with its own threads and heartbeats.
 
 Expired messages are dropped, and exceptions of endpoints are translated to errors of this service.
-A caller gives up if it receives no heartbeat for ``[rpc] silence_timeout`` seconds. A caller
-therefore notices a dead server long before the timeout of the call.
+A caller gives up if it receives no heartbeat for ``[rpc] silence_timeout`` seconds, unless the
+call has a short timeout. A caller therefore notices a dead server long before the timeout of the
+call.
 """
 import contextlib
 import inspect
@@ -35,7 +36,7 @@ from blockattach.platform.telemetry import threads as counted_threads
 LOG = logging.getLogger(__name__)
 
 Admit = Callable[[context.RequestContext], contextlib.AbstractContextManager[None]]
-"""Function that returns a context manager for the work of a call.
+"""Function that returns a context manager for the work of a message.
 
 Entering the context waits for a slot, or raises a BlockattachError.
 """
@@ -68,7 +69,7 @@ Without them, calls to a slow backend could occupy all threads and delay these m
 
 
 def at_once(_ctxt: context.RequestContext) -> contextlib.AbstractContextManager[None]:
-    """Return a context manager that admits a call without waiting."""
+    """Return a context manager that admits a message without waiting."""
     return contextlib.nullcontext()
 
 
@@ -87,8 +88,8 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
              telemetry: acts.Telemetry, admit: Admit) -> Callable[..., Any]:
     """Return a method of an endpoint with timing, tracing and translation of failures.
 
-    A caller gets a BlockattachError for each failure. The failure of a cast is logged, and a
-    deadline in the database ensures that the work is done later.
+    The caller of a call gets a BlockattachError for each failure. The failure of a cast or fanout
+    is only logged. For a cast, a deadline in the database ensures that the work is done later.
     """
     topic, name, answered = endpoint.TOPIC, method.name, method.kind is contract.Kind.CALL
     # Fanouts, such as pool reports, are repeated all the time, so their lines would fill a log.
@@ -125,7 +126,7 @@ def _exposed(endpoint: contract.Interface, method: contract.Method, clock: clock
                     seconds=round(act.seconds(), 6)), act.noted)
         return None
 
-    # Otherwise oslo.messaging logs each error that the caller gets with a traceback.
+    # Without this, oslo.messaging would log a traceback for each error that the caller gets.
     return (oslo_messaging.expected_exceptions(errors.BlockattachError)(handle) if answered
             else handle)
 
@@ -205,7 +206,8 @@ class Dispatcher(dispatcher.RPCDispatcher):
     def dispatch(self, incoming: Any) -> Any:
         """Handle a message, or reject it.
 
-        :raises ExpectedException: the message was rejected; the sender gets the original error
+        :raises ExpectedException: the message was rejected, or its method raised a
+            BlockattachError. The sender gets the original error
         """
         try:
             _check_message(incoming.message)
@@ -399,7 +401,7 @@ class Server:
     def __init__(self, servers: Sequence[RpcServer], threads: int) -> None:
         """
         :param servers: a server for each transport
-        :param threads: number of threads of each server
+        :param threads: maximum number of threads of each server, besides those of the fast lane
         """
         self._servers = servers
         self._threads = threads

@@ -160,8 +160,8 @@ class Bus:
         self._telemetry = telemetry or acts.Telemetry(clock)
         self._serializer = serializing.Serializer(self._release.objects, self._clock,
                                                   self._telemetry)
-        # The driver of http:// has an attribute for this. Its class is not imported here, because
-        # most processes do not need the module.
+        # True if no broker is needed. Only the driver of http:// has the attribute. Its class is
+        # not imported here, because most processes do not need the module.
         self._reached = getattr(getattr(transport, '_driver', None), 'without_broker', False)
         self._while_waiting = while_waiting
 
@@ -183,9 +183,9 @@ class Bus:
                admit: serving.Admit = serving.at_once) -> serving.Server:
         """Return a server of the interface of an endpoint, with the name ``host``.
 
-        :param threads: maximum number of concurrent calls on each transport; None for ``[rpc]
-            threads``
-        :param admit: function that returns a context manager for each call
+        :param threads: maximum number of messages that each transport handles concurrently,
+            besides those of the fast lane; None for ``[rpc] threads``
+        :param admit: function that returns a context manager for the work of each message
         """
         target = self._target(type(endpoint), server=host)
         exposed = serving.Exposed(endpoint, self._clock, self._telemetry, admit)
@@ -219,8 +219,9 @@ class Bus:
     def _cap(self, interface: type[contract.Interface]) -> str:
         """Return the newest version of an interface that may be sent.
 
-        This is the version in the configured release. An interface that belongs to no release has
-        its own newest version.
+        This is the version in the configured release. If only newer releases have the interface,
+        the version permits no method. An interface that belongs to no release is
+        sent in its own newest version.
         """
         if interface.TOPIC in self._known:
             return self._release.interfaces.get(interface.TOPIC, _UNKNOWN)

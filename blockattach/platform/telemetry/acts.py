@@ -221,7 +221,7 @@ class Telemetry:
             self.counts.add(row, labels, amount)
 
     def _in_progress(self) -> dict[metrics.Metric, readings.Reading]:
-        # With a zero for each metric, so that no series disappears between two operations.
+        # With a zero for each histogram, so that no series disappears between two operations.
         running: dict[readings.Labels, float] = {(row.name.removesuffix('_seconds'),): 0
                                                 for row in metrics.METRICS
                                                 if row.kind is metrics.Kind.HISTOGRAM}

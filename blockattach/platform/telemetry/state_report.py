@@ -89,7 +89,10 @@ class StateReport:
                 super().__init__(version_object, frame, f'State of {process}')
 
             def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
-                """Add a section of oslo.reports, with the configuration of this process."""
+                """Add a section of oslo.reports, except for the section on green threads.
+
+                The section on the configuration shows the configuration of this process.
+                """
                 # The process has no green threads, and the search for them fails if an object is
                 # deleted meanwhile.
                 if isinstance(generator, thread_generators.GreenThreadReportGenerator):

@@ -4,8 +4,8 @@ A connection is used by one thread at a time. The calling thread sends the reque
 reply itself, so that the reply wakes no other thread. Sending a message has one of three outcomes:
 
 * a reply with a valid proof
-* `ends.NotReached`: the message was not sent completely, or was rejected unread, so nothing was
-  done
+* `ends.NotReached`: the message was not sent completely, or the server rejected the message, so
+  nothing was done
 * `NoAnswer`: the outcome is unknown, and this module does not send the message again
 """
 import collections

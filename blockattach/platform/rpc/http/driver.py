@@ -151,7 +151,9 @@ class HttpDriver(oslo_drivers.Driver):
                batch_timeout: float | None) -> oslo_drivers.Listener:
         """Return a listener for a server of a topic.
 
-        :raises ConfigurationError: the address is in use, or does not belong to this host
+        :raises ConfigurationError: the listen address is in use, or does not belong to this host,
+            or the URL of the transport contains an address
+        :raises NotReached: the transport is closed
         """
         listener = HttpListener(self._site.store, self._listening(), target.topic, target.server)
         self._listeners.add(listener)

@@ -131,7 +131,7 @@ class Server:
                         # Probably too many files are open. Wait until some of them are closed.
                         self._clock.wait(self._stopped, _LEAVE_SECONDS)
                     continue
-                # A connection that was reset meanwhile must not affect others.
+                # A connection that was reset meanwhile must not affect other connections.
                 with contextlib.suppress(OSError):
                     self._begin(connection if self._tls is None else self._tls.wrap_socket(
                         connection, server_side=True, do_handshake_on_connect=False))
@@ -259,7 +259,7 @@ class Server:
             return not self._stopped.is_set()
 
     def _leave(self, connection: socket.socket, data: bytes) -> None:
-        """Send a response, and discard data that still arrives for a while."""
+        """Send a response. Then discard received data, for a limited time."""
         until = self._clock.monotonic() + REQUEST_SECONDS
         connection.settimeout(_LEAVE_SECONDS)
         connection.sendall(data)
@@ -299,7 +299,7 @@ class Server:
 
 
 def _refuse(connection: socket.socket) -> None:
-    """Reject and shut down a connection because of the limit, without processing its data."""
+    """Reject a connection because of the connection limit, and shut the connection down."""
     with contextlib.suppress(OSError):
         # Another thread may be reading from the connection. OpenSSL does not allow concurrent
         # calls on a connection, so a TLS connection gets no response.

@@ -180,7 +180,10 @@ class Registry:
             self._open[name] = site, 1
 
     def join(self, url: str) -> Site:
-        """Return the site of a URL, creating a site for this process only if none was provided."""
+        """Return the site of a URL.
+
+        If the URL has no site, a site is created that only this process can use.
+        """
         with self._lock:
             name = _name(url)
             site, holders = self._open.get(name) or (_of_this_process(), 0)

@@ -246,8 +246,8 @@ class KeyFile:
         """Read the file. A missing file is created with a new key, readable by its owner only.
 
         :param topic_prefix: prefix that is added to the interface names of the file to form topics
-        :raises ConfigurationError: the file cannot be created or read, is accessible to others, or
-            contains no key
+        :raises ConfigurationError: the file cannot be created or read, is accessible to other
+            users, or contains no key or an invalid line
         """
         self._prefix = topic_prefix
         try:

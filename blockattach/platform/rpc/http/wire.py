@@ -25,7 +25,7 @@ _MOST_BYTES = HEADER_BYTES + 2 * BODY_BYTES
 _LINE_BYTES = 4
 """Bytes of a header line in addition to its name and value."""
 _MOST_HEADERS = 32
-"""Maximum number of headers, of which clients send few.
+"""Maximum number of headers of a message. Clients send far fewer.
 
 In memory, a header takes a hundred times its size.
 """
