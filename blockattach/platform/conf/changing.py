@@ -35,15 +35,15 @@ def marks(paths: Iterable[str]) -> Marks:
 class ChangingFile(Generic[T]):
     """Parsed content of a file, read again after a change.
 
-    If a changed file cannot be read, the error is logged once and the previous content stays in
-    use.
+    If a changed file cannot be read or is invalid, the error is logged once and the previous
+    content stays in use.
     """
 
     def __init__(self, path: str, parse: Callable[[str], T]) -> None:
         """
         :param parse: function that converts the text of the file, and raises ConfigurationError if
             the text is invalid
-        :raises ConfigurationError: the file cannot be read
+        :raises ConfigurationError: the file cannot be read or is invalid
         """
         self._path = path
         self._parse = parse

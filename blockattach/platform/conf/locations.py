@@ -111,6 +111,7 @@ def read(conf: cfg.ConfigOpts, arguments: Sequence[str], own: Collection[str] = 
     :param options: further arguments of oslo.config
     :raises ConfigurationError: a value is invalid for its option
     :raises oslo_config.cfg.Error: a file cannot be read
+    :raises SystemExit: help or a completion was requested, or the command line is invalid
     """
     words, shown = io.StringIO(), io.StringIO()
     shell = _shell_wanted(list(arguments))

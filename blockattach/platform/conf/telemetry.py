@@ -27,7 +27,10 @@ METRICS_OPTS = (
 
 _LAST_PORT = 65535
 _PLACES = {'blockattach-control': 1, 'blockattach-scheduler': 2, 'blockattach-volume': 3}
-"""Index of the preferred port of each process, which is thus the same after a restart."""
+"""Index of the preferred port by process; 0 for any other process.
+
+The port of a process is thus the same after a restart.
+"""
 _KINDS = 4
 
 

@@ -61,7 +61,7 @@ _LOCK_TIMEOUT_SECONDS = 5
 _LOCK_TIMEOUT = {'mysql': f'SET innodb_lock_wait_timeout = {_LOCK_TIMEOUT_SECONDS}',
                  'postgresql': f"SET lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'"}
 
-# Maximum delays before each retry of an operation. There is no retry after the last one.
+# Maximum delays before the retries of an operation. There is one retry for each delay.
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 VERBS: list[str] = []
 """Names (``module.function``) of all functions decorated with `retried` in imported modules."""
@@ -358,6 +358,9 @@ def retried(verb: Callable[_P, _R]) -> Callable[_P, _R]:
 
     There are no savepoints, because MariaDB rolls back the whole transaction at a deadlock. The
     statements after a savepoint would then be committed without the statements before it.
+
+    If the last retry fails as well, its error is raised. A RetryRequest is replaced with its inner
+    exception.
 
     :raises DatabaseUnavailable: the database is not reachable after all retries
     """

@@ -24,7 +24,7 @@ TRUSTED_SECONDS = 5.0
 """Seconds after its last use for which a pooled connection is assumed to be open.
 
 A readable socket shows earlier that the server has closed the connection. If the server has
-vanished without closing it, a ping would not fail sooner than a statement.
+vanished without closing the connection, a ping would not fail sooner than a statement.
 """
 _USED_AT = 'blockattach_used_at'
 

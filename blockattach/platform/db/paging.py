@@ -32,7 +32,7 @@ def fetch(connection: sa.Connection, query: sa.Select, columns: Mapping[str, sa.
           absent: Callable[[str], Exception]) -> Sequence[sa.Row[Any]]:
     """Return the rows of one page of a query. Other parameters are those of `select_page`.
 
-    :param listed: condition that the row of the marker must fulfil, such as not being deleted
+    :param listed: condition that the row of the marker must meet, such as not being deleted
     :param absent: function that returns the error to raise for the ID of a marker without such a
         row
     """

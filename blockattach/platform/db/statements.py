@@ -162,7 +162,10 @@ def inserting(table: sa.Table, row: Mapping[str, Any]) -> Step:
 
 
 def updating(table: sa.Table, where: Mapping[str, Any], row: Mapping[str, Any]) -> Step:
-    """Return a step that updates the rows matching ``where``, which must not contain None."""
+    """Return a step that updates the rows matching ``where``, which must not contain None.
+
+    The step must be the first step of a transaction.
+    """
     return Step(_update(table, tuple(where), shape(row)),
                 values_of(row) | values_of(where, _WHERE))
 
@@ -295,7 +298,7 @@ class Statement:
         return _execute_within(connection, self.text(connection.dialect), values, row_count)
 
     def text(self, dialect: sa.Dialect) -> Text:
-        """Return the statement compiled for a kind of database. The first call compiles it."""
+        """Return the compiled statement, which is cached for each kind of database."""
         kind = dialect.name, dialect.driver
         found = self._texts.get(kind)
         if found is None:

@@ -294,7 +294,7 @@ class Dispatcher:
                 negotiated: operation.Negotiated) -> tuple[operation.Operation, Any]:
         """Return the operation of a request, and its parsed body.
 
-        The body is None if the operation has no schema for it.
+        The body is None if the operation is no action and has no schema for its body.
 
         :raises RouteNotFound: no operation of the path exists in the negotiated versions
         """

@@ -1,8 +1,8 @@
 """Restriction of an API without authentication to requests from the same machine.
 
-Requests that web pages cause in a browser on this machine are rejected as well (cross-site request
-forgery). Requests with another host name that resolves to this machine are also rejected (DNS
-rebinding).
+Requests that pages of other web sites cause in a browser on this machine are rejected, or must not
+change anything (cross-site request forgery). Requests with another host name that resolves to this
+machine are also rejected (DNS rebinding).
 """
 import functools
 import ipaddress
@@ -58,7 +58,7 @@ def stands_for_loopback(host: str) -> bool:
 
 @functools.lru_cache
 def is_local_name(host: str) -> bool:
-    """Return True if a ``Host`` header is ``localhost``, a subdomain, or a loopback address.
+    """Return True if a ``Host`` header is ``localhost``, a subdomain of it, or a loopback address.
     """
     try:
         name = parse.urlsplit(f'//{host}').hostname or ''
@@ -70,6 +70,9 @@ def is_local_name(host: str) -> bool:
 
 def serve_locally(allowed_origins: Collection[str] = ()) -> middleware.Layer:
     """Return a layer that rejects requests from other machines and of web pages of other sites.
+
+    If a page of another site caused a request without the header ``Origin``, the layer only marks
+    the request (`middleware.MUST_NOT_WRITE`).
 
     The layer must be outside of the layer that evaluates the headers of proxies, because a client
     may forge ``X-Forwarded-For``.

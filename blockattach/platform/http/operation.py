@@ -235,7 +235,8 @@ class Operation:
     def serves(self, version: V, extension: V | None) -> bool:
         """Return True if the operation exists in the negotiated versions.
 
-        :param extension: version of ``blockattach``; None if the client did not request it
+        :param extension: version of ``blockattach``; None if the client did not request the
+            extension
         """
         if version < self.since or (self.until is not None and version > self.until):
             return False

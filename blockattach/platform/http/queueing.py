@@ -36,9 +36,10 @@ _MOST_BYTES = 1048576
 
 
 def admitting(admission: admission.AdmissionController, timeout: float) -> middleware.Layer:
-    """Return a layer in which each request waits for a work slot, and holds it while handled.
+    """Return a layer in which each request waits for a work slot before it is handled.
 
-    Health checks are served outside of this layer.
+    The slot is released when the request has been handled. Health checks are served outside of
+    this layer.
 
     :param timeout: timeout of RPC calls of a request, in seconds from its arrival
     """

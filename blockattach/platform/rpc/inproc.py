@@ -1,9 +1,9 @@
 """oslo.messaging driver within one process: ``inproc://NAME/``, entry point ``inproc``.
 
 Transports with the same URL share a broker. The broker behaves like the RabbitMQ driver. Messages,
-replies and errors are passed as JSON bytes and never by reference. A fanout
-reaches only the current listeners. Any other message without a listener waits in a queue. Messages
-of a topic are distributed among its servers.
+replies and errors are passed as JSON bytes and never by reference. A fanout reaches only the
+current listeners. Any other message without a listener waits in a queue. Messages of a topic are
+distributed among its servers.
 
 The driver has no threads and does not poll, so an idle bus costs nothing. The thread of the sender
 hands a message to the executor of the server, or leaves it in a queue that a server empties when

@@ -220,8 +220,8 @@ class Bus:
         """Return the newest version of an interface that may be sent.
 
         This is the version in the configured release. If only newer releases have the interface,
-        the version permits no method. An interface that belongs to no release is
-        sent in its own newest version.
+        the version permits no method. For an interface that belongs to no release, this is the
+        newest version of the interface.
         """
         if interface.TOPIC in self._known:
             return self._release.interfaces.get(interface.TOPIC, _UNKNOWN)

@@ -90,7 +90,7 @@ def answer(application: Application, environ: dict[str, Any], request: incoming.
            now: datetime.datetime) -> bytes:
     """Return the response of the application.
 
-    If the application fails, return a response with status 500 and close the connection after it.
+    If the application fails, the response has status 500, and closes the connection.
     """
     started: list[Any] = []
     parts: list[bytes] = []

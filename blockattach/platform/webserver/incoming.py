@@ -14,7 +14,7 @@ import httptools
 
 MOST_HEADER_BYTES = 65536
 _MOST_HEADERS = 200
-"""Maximum number of headers, of which clients send few.
+"""Maximum number of headers of a request. Clients send far fewer.
 
 In memory, a header takes twenty times its size.
 """
@@ -88,7 +88,7 @@ class Request:
 @functools.lru_cache(maxsize=512)
 def _key(name: bytes) -> str | None:
     # In the environ, a header with "_" would have the same name as one with "-", so a client could
-    # hide a header from a proxy. It is dropped.
+    # hide a header from a proxy. A header with "_" is dropped.
     if b'_' in name:
         return None
     return 'HTTP_' + name.decode('latin-1').upper().replace('-', '_')
@@ -121,7 +121,7 @@ class Incoming:
         return coming + sum(each.size for each in self.whole if isinstance(each, Request))
 
     def expects(self) -> bool:
-        """Return True if the client waits for ``100 Continue``. Later calls return False."""
+        """Return True if the client waits for ``100 Continue``, once for each request."""
         request = self._request
         if request is None or not request.expects:
             return False
@@ -156,7 +156,7 @@ class Incoming:
     def on_message_begin(self) -> None:
         if len(self.whole) >= _MOST_AHEAD and isinstance(last := self.whole[-1], Request):
             # The response to the last accepted request closes the connection. The client must
-            # repeat the other requests on a new one.
+            # repeat the further requests on a new connection.
             last.closes = True
             raise _bad('Too many pipelined requests.')
         self._headers.clear()

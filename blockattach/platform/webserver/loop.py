@@ -183,12 +183,13 @@ class Loop:
                  settings: api_conf.QueueSettings, secured: tls.Certificate | None,
                  clock: clocks.Clock) -> None:
         """
-        :param take: function that starts to process the next complete request of a connection.
+        :param take: function that is called for each complete request, with the connection. The
+            function removes the request from `Incoming.whole` and starts to process the request.
             The response is passed to `answered`
-        :param look: function that is called about once per second
+        :param look: function that is called about once per second while there are connections
         :param most: maximum number of connections; further connections wait to be accepted
-        :param most_kept: maximum size in bytes of all unanswered requests. Their senders are not
-            authenticated yet, and must not exhaust the memory
+        :param most_kept: maximum size in bytes of all incomplete or unanswered requests. The limit
+            is needed because the loop keeps requests before their senders are authenticated
         """
         self._listening = listening
         self._number = listening.fileno()
@@ -334,7 +335,10 @@ class Loop:
                 connection.kept = kept
 
     def _has_room(self) -> bool:
-        """Return True if the kept requests are within the limit."""
+        """Return True if the kept requests are within the limit.
+
+        If necessary, incomplete requests are rejected to free memory.
+        """
         while self._kept > self._most_kept:
             # The oldest incomplete requests are rejected first, because legitimate clients send
             # their requests quickly.

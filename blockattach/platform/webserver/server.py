@@ -42,7 +42,10 @@ _ASIDE = 4
 """Number of threads for requests that are not queued: health checks and rejected requests."""
 _MOST_BODY_BYTES = 114688
 _MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""Maximum size in bytes of all unanswered requests, whose senders are not authenticated yet."""
+"""Maximum size in bytes of all incomplete or unanswered requests.
+
+The limit is needed because requests are kept before their senders are authenticated.
+"""
 _FEWEST_KEPT = 4
 """Number of requests of maximum size that always fit."""
 

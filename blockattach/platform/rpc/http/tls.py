@@ -1,6 +1,6 @@
 """TLS for connections between hosts.
 
-Each process creates a certificate when it starts to listen. Clients verify the certificate by its
+A process creates a certificate when it starts to listen for other hosts. Clients verify the certificate by its
 fingerprint in the directory. No certificate authority is therefore needed. A certificate is used
 until its process ends, and does not expire before.
 """
