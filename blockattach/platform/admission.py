@@ -29,7 +29,7 @@ WORK = 'work'
 """Name of the queue for work slots. The queues of backends are named ``host@backend``."""
 
 _SLOWER = 0.2
-"""Weight of the last call in the moving average of the call durations of a backend."""
+"""Weight of the last call in the moving average of call durations at a backend."""
 _HOPE = 2.0
 """Ratio of the estimated wait to the remaining time above which a request is shed.
 

@@ -346,7 +346,8 @@ class LimitsUnavailable(IdentityUnavailable):
 class DatabaseUnavailable(BlockattachError):
     """Unreachable database.
 
-    The failed statement had no effect, but earlier statements of the operation may have had one.
+    The failed statement had no effect, but earlier statements of the operation may have had an
+    effect.
     """
 
     code = 'database.unavailable'

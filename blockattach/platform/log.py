@@ -268,7 +268,7 @@ def register(conf: cfg.ConfigOpts) -> None:
         'sqlalchemy=WARNING', 'keystoneauth=WARNING',
         # oslo.policy logs malformed rules with a traceback; the enforcer logs one line.
         'oslo_policy._parser=CRITICAL',
-        # oslo.db logs each error with a traceback and raises it; the caller logs it again.
+        # oslo.db logs each error with a traceback and raises it. The caller logs it again.
         'oslo_db.sqlalchemy.exc_filters=CRITICAL', 'oslo_db.api=CRITICAL'])
     oslo_log.register_options(conf)
     # The default of oslo.log contains "[-]" if there is no request.

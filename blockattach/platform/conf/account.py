@@ -128,7 +128,7 @@ def register(conf: cfg.ConfigOpts, group: str) -> 'loading.BaseLoader[Any] | Non
     name = conf[section][_TYPE]
     if not name:
         return None
-    # Imported late: loading takes long, and most accounts have only a name and a password.
+    # Imported late, because loading takes long and most accounts have only a name and a password.
     from keystoneauth1 import exceptions
     from keystoneauth1 import loading
 

@@ -82,9 +82,9 @@ class Migrations:
         """Apply the revisions that this release needs.
 
         An empty database is contracted as well, because no process of an older release can be
-        using it. If two processes upgrade at the same time, the second one waits, and then finds
-        nothing to do. A database of the last development version gets the version of the first
-        release if its schema is the same.
+        using the database. If two processes upgrade at the same time, the second process waits,
+        and then finds nothing to do. A database of the last development version gets the version
+        of the first release if both have the same schema.
 
         On SQLite and PostgreSQL the migration is atomic. MySQL commits each statement by itself,
         so the operator must restore or drop the database after a failure.
@@ -100,7 +100,10 @@ class Migrations:
                 (EXPAND, CONTRACT) if before.expand is None else (EXPAND,)))
 
     def expand(self, engine: sa.Engine) -> None:
-        """Apply the revisions that add tables and columns for this release."""
+        """Apply the revisions that add tables and columns for this release.
+
+        The errors are those of `upgrade`.
+        """
         self._run(engine, lambda before: (EXPAND,))
 
     def contract(self, engine: sa.Engine) -> None:

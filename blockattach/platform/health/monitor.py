@@ -92,7 +92,8 @@ class Monitor:
 
         :raises ConfigurationError: the report file cannot be written
         """
-        # In this thread, so that a wrong path ends the start. The periodic task would only log it.
+        # In this thread, so that a wrong path ends the start. The periodic task would only log
+        # the error.
         try:
             self._write()
         except OSError as exc:

@@ -60,7 +60,7 @@ BASE = V(3, 0)
 """Version of a request that names no version."""
 
 NONE = V(0, 0)
-"""Version of a service that the client did not request, which is lower than any other version."""
+"""Version of a service that the client did not request, lower than any other version."""
 
 PREFIX = '/v3'
 """Prefix of all paths of the Block Storage API except its roots."""

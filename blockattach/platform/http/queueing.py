@@ -3,8 +3,8 @@
 The layer determines how long a request has waited before it was read, and whether its client is
 still connected. Linux records when data was last received on a connection, even before the
 connection is accepted. The time in the listen backlog therefore counts, if the WSGI server exposes
-the connection. The built-in server and uWSGI expose it. With other servers, and on Unix sockets,
-the wait before this layer counts as zero.
+the connection, as the built-in server and uWSGI do. With other servers, and on Unix sockets, the
+wait before this layer counts as zero.
 """
 import contextlib
 import functools

@@ -162,7 +162,7 @@ class Enforcer:
     def reload(self) -> None:
         """Read the policy files again. After a failure, the previous rules stay in force.
         """
-        # Before the files are read: a file that changes meanwhile is read again.
+        # Taken before the files are read, so that a file that changes meanwhile is read again.
         self._marks = self._mark()
         try:
             self._rules = self._read()
@@ -172,7 +172,7 @@ class Enforcer:
         else:
             LOG.info('Policy reloaded')
             return
-        # Logged without the exception, whose text is the same.
+        # Logged without the exception, because the reason is its text.
         LOG.error('Failed to reload policy, keeping the previous one%s', fields(reason=reason))
 
     @property

@@ -99,7 +99,8 @@ class Client:
             contract.Timeout.NORMAL: settings.call_timeout,
             contract.Timeout.LONG: settings.long_call_timeout,
             None: None}
-        # A long call expires like a normal one while it waits. Only its work may take longer.
+        # The message of a long call expires like that of a normal call. Only the work may take
+        # longer.
         self._begins = {**self._seconds, contract.Timeout.LONG: settings.call_timeout}
         self._prepared = {name: self._prepare(rpc_client, method)
                           for name, method in self._methods.items()}

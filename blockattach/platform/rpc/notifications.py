@@ -42,7 +42,7 @@ class Notifications:
 
     @property
     def enabled(self) -> bool:
-        """True if notifications are configured."""
+        """True if notifications are configured, until `close` is called."""
         return self._notifier is not None
 
     def emit(self, ctxt: context.RequestContext, event_type: str, payload: dict[str, Any],

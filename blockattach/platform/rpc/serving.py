@@ -405,8 +405,8 @@ class Server:
         """
         self._servers = servers
         self._threads = threads
-        # Only started servers may be stopped: oslo.messaging waits for the end of a server even if
-        # it was never started.
+        # Only started servers may be stopped, because oslo.messaging waits for the end of a server
+        # even if the server was never started.
         self._listening: list[RpcServer] = []
 
     def start(self) -> None:

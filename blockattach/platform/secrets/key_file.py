@@ -154,8 +154,8 @@ def _draft(path: str, keys: Iterable[bytes]) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    # The new name must survive a power failure: credentials that were encrypted with a lost key
-    # could not be decrypted.
+    # The new name must survive a power failure, because credentials that were encrypted with a
+    # lost key could not be decrypted.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

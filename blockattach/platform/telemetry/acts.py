@@ -112,7 +112,7 @@ class Request(Act):
 class Telemetry:
     """Telemetry of one process.
 
-    If ``counts`` and ``tracer`` are None, only running operations are tracked.
+    Without ``counts``, operations are not counted. Without ``tracer``, operations are not traced.
     """
 
     def __init__(self, clock: clocks.Clock | None = None) -> None:

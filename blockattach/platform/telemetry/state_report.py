@@ -76,7 +76,7 @@ class StateReport:
 
     def _kind(self) -> Any:
         """Return a report class for oslo.reports with the sections of this process."""
-        # Imported late: most processes never write a report.
+        # Imported late, because most processes never write a report.
         from oslo_reports import guru_meditation_report
         from oslo_reports import report
         from oslo_reports.generators import conf as conf_generator
@@ -104,7 +104,7 @@ class StateReport:
             def run(self) -> str:
                 """Return the report, with the passwords in all options masked.
                 """
-                # Rebuilt for each report: sections may be added after the watch was started.
+                # Rebuilt for each report, because sections may be added after the start.
                 type(self).persistent_sections = [
                     (title, _model(section)) for title, section in sections.items()]
                 return _PASSWORD_IN_URL.sub(r'\1:***@', strutils.mask_password(super().run()))

@@ -56,7 +56,7 @@ class CountedThreads(futures.ThreadPoolExecutor):
         """Run a callable on the calling thread, which would otherwise only wait for the result.
 
         At most ``max_workers`` callers run at the same time, and further callers wait. `shutdown`
-        waits for all of them.
+        waits for all of these callers.
 
         :raises Ended: the pool was shut down
         """

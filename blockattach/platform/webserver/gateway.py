@@ -120,7 +120,7 @@ def answer(application: Application, environ: dict[str, Any], request: incoming.
 
 
 def plain(status: str, reason: str, now: datetime.datetime) -> bytes:
-    """Return an error response of the server itself. The connection is closed after it."""
+    """Return an error response of the server itself, which closes the connection."""
     return _written(status, [('Content-Type', 'text/plain; charset=UTF-8')],
                     f'{reason}\n'.encode(), None, now)
 

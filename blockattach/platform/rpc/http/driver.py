@@ -37,7 +37,7 @@ _COPIES_AT_ONCE = 16
 
 
 class HttpListener(oslo_drivers.Listener):
-    """Listener of an RPC server, whose endpoint has a new instance ID."""
+    """Listener of an RPC server. Each listener has an endpoint with a new instance ID."""
 
     def __init__(self, store: sites.EndpointStore, server: servers.Server, topic: str,
                  name: str) -> None:
@@ -132,7 +132,7 @@ class HttpDriver(oslo_drivers.Driver):
                 return None
             except ends.NotReached as error:
                 reason = f'{_name(target)}: {error}'
-            # No other server gets the message, because this one may be working on it.
+            # No other server gets the message, because this server may be working on it.
             except clients.NoAnswer as error:
                 raise oslo_messaging.MessagingTimeout(
                     f'No reply from {_name(target)}: {error}') from error
@@ -201,7 +201,7 @@ class HttpDriver(oslo_drivers.Driver):
         for endpoint in listening:
             _check_address(endpoint)
         give = functools.partial(self._send_copy, target.topic, body)
-        # Sent in parallel, so that a server that does not respond does not delay the others.
+        # Sent in parallel, so that a server that does not respond delays no other server.
         with futures.ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
             list(pool.map(give, listening))
 

@@ -225,7 +225,7 @@ class Server:
                 return None
             if not reader.begun:
                 # The limit counts from the first byte, so that sending a byte at a time does not
-                # extend it.
+                # extend the limit.
                 until = self._clock.monotonic() + REQUEST_SECONDS
             reader.feed(data)
             if head is None and reader.in_body:

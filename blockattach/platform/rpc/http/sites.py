@@ -79,8 +79,8 @@ class MemoryStore:
 class Lookup:
     """Cache of a directory for the endpoints of named servers.
 
-    A stale endpoint is detected when it is used: nothing listens at its address, or the server
-    rejects the instance ID.
+    A stale endpoint is detected when it is used, because nothing listens at its address, or the
+    server rejects the instance ID.
     """
 
     def __init__(self, store: EndpointStore, clock: clocks.Clock) -> None:
@@ -95,8 +95,8 @@ class Lookup:
 
         Successive calls begin with different endpoints, to distribute the load.
 
-        The endpoints of a named server come from the cache first. If all of them fail, the
-        directory is read for further endpoints.
+        The endpoints of a named server come from the cache first. If all of these endpoints
+        fail, the directory is read for further endpoints.
 
         :param server: name of the server; None for any server of the topic
         """

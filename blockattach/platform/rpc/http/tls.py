@@ -1,8 +1,8 @@
 """TLS for connections between hosts.
 
-A process creates a certificate when it starts to listen for other hosts. Clients verify the certificate by its
-fingerprint in the directory. No certificate authority is therefore needed. A certificate is used
-until its process ends, and does not expire before.
+A process creates a certificate when it starts to listen for other hosts. Clients verify the
+certificate by its fingerprint in the directory. No certificate authority is therefore needed. A
+certificate is used until its process ends, and does not expire before.
 """
 import datetime
 import hashlib
