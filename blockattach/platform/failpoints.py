@@ -1,6 +1,7 @@
 """Failpoints: named places in the code where tests inject failures.
 
-While no failpoint is armed, a failpoint costs only a function call. The name of a failpoint contains its place:
+While no failpoint is armed, a failpoint costs only a function call. The name of a failpoint
+contains its place:
 
 * ``<package>.<module>.<moment>``: in the code of an operation
 * ``db.<module>.<function>.before`` and ``.after``: around a database operation
