@@ -261,10 +261,10 @@ def register(conf: cfg.ConfigOpts) -> None:
         'oslo.messaging=WARNING', 'oslo_messaging=WARNING', 'stevedore=WARNING',
         # The "log" driver of notifications writes to this logger.
         'oslo.messaging.notification=INFO',
-        # amqp warns about messages that arrive while a connection is closed, at each stop.
+        # At each stop, amqp warns about messages that arrive while a connection is closed.
         'amqp=ERROR',
         'taskflow=WARNING', 'alembic=WARNING',
-        # These log rows and requests, including data of clients.
+        # These libraries log rows and requests, including data of clients.
         'sqlalchemy=WARNING', 'keystoneauth=WARNING',
         # oslo.policy logs malformed rules with a traceback; the enforcer logs one line.
         'oslo_policy._parser=CRITICAL',

@@ -2,7 +2,7 @@
 
 The limits are read with oslo.limit. The enforcement of oslo.limit is not used, because it counts
 resources outside of the transaction that adds rows. The cache of oslo.limit is not used either,
-because its limits never expire.
+because cached limits never expire.
 """
 import threading
 from collections.abc import Mapping
@@ -93,5 +93,5 @@ class UnifiedLimits:
 
 
 def _count(project_id: str | None, names: Any) -> dict[str, int]:
-    """Raise AssertionError. oslo.limit requires this callback, but only calls it to enforce."""
+    """Raise AssertionError. oslo.limit requires this callback to enforce limits only."""
     raise AssertionError('limits are only read here')

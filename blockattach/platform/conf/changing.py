@@ -79,7 +79,7 @@ class ChangingFile(Generic[T]):
         else:
             LOG.info('Changed file reloaded%s', fields(path=self._path))
             return
-        # Logged without the exception, because the reason is its text.
+        # Logged without the exception, because its text is the reason.
         LOG.error('Failed to reload changed file, keeping the previous content%s',
                   fields(reason=reason))
 

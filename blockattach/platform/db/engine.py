@@ -2,8 +2,9 @@
 
 A connection may be lost at any time. If it is lost before the COMMIT, nothing was changed, and the
 operation is retried as after a deadlock. If it is lost during the COMMIT, the outcome is unknown.
-A query on another connection then determines whether the changes are stored. If they are not
-stored, the operation is retried.
+An operation that may be executed twice is then retried. For any other operation, a query on
+another connection determines whether the changes are stored. If the changes are not stored, the
+operation is retried.
 """
 import contextlib
 import functools

@@ -1,8 +1,8 @@
 """Server-side prepared statements of MariaDB, parsed once per connection and called by name.
 
-Parsing takes half of the time of MariaDB for a statement of fifty columns. None of its drivers
+Parsing takes half of the time of MariaDB for a statement of fifty columns. None of the drivers
 supports the binary protocol, but any driver can send ``PREPARE`` and ``EXECUTE ... USING`` as
-statements. MySQL accepts no values in ``EXECUTE``, so plain text is sent there.
+statements. MySQL accepts no values in ``EXECUTE``, so plain text is sent to MySQL.
 
 Prepared statements belong to their connection and are lost with it.
 """

@@ -385,8 +385,8 @@ class _Context(sa.engine.ExceptionContext):
 def connect(engine: sa.Engine) -> sa.Connection:
     """Return a SQLAlchemy connection from the pool.
 
-    :raises DBConnectionError: no connection is available. Errors that oslo.db does not translate
-        are included
+    :raises DBConnectionError: no connection is available, also if oslo.db does not translate the
+        error of the driver
     """
     with _connecting(engine):
         return engine.connect()

@@ -63,7 +63,7 @@ NONE = V(0, 0)
 """Version of a service that the client did not request, lower than any other version."""
 
 PREFIX = '/v3'
-"""Prefix of all paths of the Block Storage API except its roots."""
+"""Prefix of all paths of the Block Storage API, except for operations with ``root``."""
 
 SEVERAL_KEYS = 'The Idempotency-Key header must contain one name, without a comma.'
 

@@ -65,7 +65,7 @@ def admitting(admission: admission.AdmissionController, timeout: float) -> middl
 def _read_to_end(request: webob.Request) -> None:
     length = request.environ.get('CONTENT_LENGTH') or ''
     # The kernel resets a connection that is closed with unread data, and the response would be
-    # lost. Each server raises other errors for a failed read, and the response is sent anyway.
+    # lost. Servers raise different errors for a failed read. The response is sent in any case.
     with contextlib.suppress(Exception):
         request.environ['wsgi.input'].read(min(int(length), _MOST_BYTES) if length else 0)
 

@@ -172,7 +172,7 @@ class Enforcer:
         else:
             LOG.info('Policy reloaded')
             return
-        # Logged without the exception, because the reason is its text.
+        # Logged without the exception, because its text is the reason.
         LOG.error('Failed to reload policy, keeping the previous one%s', fields(reason=reason))
 
     @property

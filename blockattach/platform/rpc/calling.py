@@ -225,14 +225,14 @@ class Client:
             try:
                 return self._call(name, serializing.Outgoing(caller, remaining), limits, arguments)
             except (oslo_messaging.MessagingTimeout, ends.NotReached) as error:
-                # A copy that was lost on a transport without a queue still takes the whole
-                # interval.
+                # On a transport without a queue, a copy may be lost at once. The next copy is
+                # still sent only after the whole interval.
                 now, pause = self._clock.monotonic(), listens
                 if isinstance(error, ends.NotReached):
                     # Nothing was done, and a server that restarts or is at its connection limit is
                     # usually back within moments.
                     pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(attempt, _MOST_DOUBLINGS), listens)
-                # The attempt took longer than without heartbeats, so the server is alive.
+                # Without heartbeats, the attempt would have ended sooner, so the server is alive.
                 if now - begun > listens * _WITH_SIGNS:
                     hopeless = now + self._silence
                 if now >= min(until, hopeless):

@@ -112,11 +112,12 @@ class Invoke(Protocol):
 
         :returns: the reply to a call; None for a cast or fanout
         :raises BlockattachError: the server raised this error, which keeps its class and fields
-        :raises ServiceUnreachable: the broker did not accept the message, or no reply came in time
+        :raises ServiceUnreachable: the broker did not accept the message, no server was reached,
+            or no reply came in time
         :raises DeadlinePassed: the deadline of the caller passed before the work was started
         :raises BackendUncertain: the server failed with an unexpected error
         :raises ConfigurationError: the server, or the release in ``[rpc] release``, does not
-            support the method
+            support the method, or the message would leave this host without TLS
         """
 
 

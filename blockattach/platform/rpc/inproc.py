@@ -30,8 +30,8 @@ from blockattach.platform.rpc import oslo_drivers
 
 LOG = logging.getLogger(__name__)
 
-# Maximum number of messages in a queue without a reader. If a queue is full, the reader is not
-# expected to come: RPC senders get an error, and the oldest notifications are dropped.
+# Maximum number of messages in a queue without a reader. If a queue is full, RPC senders get an
+# error, and the oldest notifications are dropped, because no reader is expected any more.
 QUEUE_LIMIT = 10_000
 
 
@@ -281,7 +281,7 @@ class Registry:
             return broker
 
     def leave(self, name: str) -> None:
-        """Release the broker with a name. The last release removes its queued messages as well."""
+        """Release the broker with a name. The last release removes the broker and its messages."""
         with self._lock:
             broker, holders = self._open[name]
             if holders > 1:

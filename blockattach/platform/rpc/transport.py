@@ -4,14 +4,14 @@ A failed call raises one of these errors:
 
 * an error of this service (`blockattach.platform.errors`) that the server raised: the same class
   with the same fields
-* ``ServiceUnreachable``: there was no reply in time, or the broker did not accept the message.
-  Uncertain: the work may have been done
+* ``ServiceUnreachable``: there was no reply in time, no server was reached, or the broker did not
+  accept the message. Uncertain: the work may have been done
 * ``DeadlinePassed``: the caller no longer waits (`blockattach.platform.rpc.serializing`). Final:
   the work was not started
 * ``BackendUncertain``: the server failed with an unexpected error, so the outcome is unknown. All
   interfaces use this class, because only the uncertainty matters to callers
-* ``ConfigurationError``: the client or the server is too old for the other. Final: nothing was
-  done
+* ``ConfigurationError``: the client or the server is too old for the other, or the message would
+  leave this host without TLS. Final: nothing was done
 """
 import contextlib
 import logging
@@ -48,7 +48,7 @@ _NO_METHOD = '(0, 0): '
 """Prefix of amqp's error texts for rejections that do not belong to a protocol method."""
 _CLOSE_SECONDS = 2.0
 _UNKNOWN = '0.0'
-"""Version cap for an interface that the release does not have, which permits no method."""
+"""Version cap that permits no method, for an interface that the release does not have."""
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
@@ -80,7 +80,7 @@ def build_transport(conf: cfg.ConfigOpts, url: str | None = None,
         raise errors.ConfigurationError(
             reason=f'no driver is installed for {option} = {exc.driver}://...') from exc
     except (oslo_messaging.InvalidTransportURL, cfg.NoSuchOptError, ValueError):
-        # Their texts repeat the URL, and with it a password.
+        # The texts of these errors repeat the URL, which may contain a password.
         raise errors.ConfigurationError(
             reason=f'{option} is not a valid URL, or the driver does not support its query'
         ) from None

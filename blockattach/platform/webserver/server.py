@@ -81,8 +81,8 @@ class Pool(Generic[Work]):
             not be earlier than the deadlines of previous calls
         """
         with self._changed:
-            # An idle thread may have been notified but not have taken its work yet. It is free
-            # only if there are more idle threads than queued pieces of work.
+            # An idle thread may have been notified but not have taken its work yet. A thread is
+            # free only if there are more idle threads than queued pieces of work.
             free = len(self._waiting) < self._idle or self._begin_one()
             if not free and len(self._waiting) - self._idle >= self._size:
                 return False

@@ -110,7 +110,7 @@ class HttpDriver(oslo_drivers.Driver):
              transport_options: Any = None) -> Any:
         """Send a message, and wait for the reply to a call.
 
-        :raises NotReached: no server has executed the message or will execute it
+        :raises NotReached: no server has executed the message, and no server will execute it
         :raises MessagingTimeout: a server may have executed the message
         :raises TypeError, ValueError: the message is not plain data, or is too large
         :raises ConfigurationError: the message would leave this host without TLS

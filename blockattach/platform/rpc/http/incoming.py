@@ -17,7 +17,7 @@ _ANSWER_SECONDS = 30.0
 
 
 class Reply:
-    """Reply to a request. Any thread may send it, but only once.
+    """Reply to a request. Any thread may send the reply, but the reply is sent only once.
 
     :ivar done: set when nothing more will be sent
     :ivar lost: True if the connection is no longer usable

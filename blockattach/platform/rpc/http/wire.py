@@ -1,8 +1,8 @@
 """Encoding of requests and replies: the subset of HTTP/1.1 that the client and the server use.
 
 A request is ``POST /rpc/TOPIC`` with ``Content-Length`` or in chunks. Requests are not pipelined.
-The reply to a long call is sent in chunks. The first chunks are heartbeats, which consist of a
-space that JSON ignores. The proof of such a reply is in the trailer, because the body is not known
+The reply is sent in chunks if heartbeats precede the reply. A heartbeat is a chunk with a space,
+which JSON ignores. The proof of such a reply is in the trailer, because the body is not known
 when the header is sent. Both ends belong to this project, so any deviation is rejected.
 """
 import dataclasses
