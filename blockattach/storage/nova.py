@@ -160,8 +160,8 @@ class Servers(_Account):
     def look(self, server_id: str, volume_id: str) -> expiry_rule.Server:
         """Look up a server, and the attachment by which it uses a volume.
 
-        :raises NovaUnavailable: if Nova does not answer, or does not show the server to the
-            account of ``[nova]``
+        :raises NovaUnavailable: if Nova does not answer or gives no clear answer, or does not show
+            the servers of all projects to the account of ``[nova]``
         """
         with _learning(functools.partial(
                 errors.NovaUnavailable, server_id=server_id, volume_id=volume_id),

@@ -23,11 +23,15 @@ from blockattach.storage.domain import records
 
 @ovo_base.VersionedObjectRegistry.register
 class Attachment(serializing.BlockattachObject):
-    """Attachment in the reply to an RPC call. The values are those of the Block Storage API.
+    """Attachment in the reply to an RPC call.
+
+    ``attach_status`` has the values of the Block Storage API. ``attach_mode`` is null if no mode
+    is set.
 
     ``connection_info`` contains the data that the host needs to reach the volume. It is empty
-    before the consumer has sent a connector, and null if it was not requested. It may contain a
-    credential and is never printed.
+    before the host is connected. It is null if the call does not return connection info, or if
+    os-attach created the attachment without a connector. It may contain a credential and is never
+    printed.
     """
 
     VERSION = '1.0'
@@ -50,7 +54,7 @@ class Attachment(serializing.BlockattachObject):
                     connection_info: Mapping[str, Any] | None = None) -> Self:
         """Return the RPC object of an attachment record.
 
-        :param connection_info: connection info for the host; None if it was not requested
+        :param connection_info: connection info for the host; None to leave the field null
         """
         return cls.of(attachment, **_words(attachment), connection_info=(
             None if connection_info is None else dict(connection_info)))
@@ -58,7 +62,7 @@ class Attachment(serializing.BlockattachObject):
 
 @ovo_base.VersionedObjectRegistry.register
 class AttachmentPayload(serializing.BlockattachObject):
-    """Attachment in the payload of a notification. ``attach_mode`` is null until it is decided."""
+    """Attachment in the payload of a notification. ``attach_mode`` is null if no mode is set."""
 
     VERSION = '1.0'
 

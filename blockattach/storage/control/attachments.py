@@ -1,8 +1,8 @@
 """Attachment operations: create, update, complete and delete.
 
 An operation that changes the access of a host first stores its intent: the planned change, with a
-new generation of the attachment. It then calls the volume service, which changes the access,
-stores the result and returns it.
+new generation of the attachment. It then calls the volume service, which changes the access, and
+stores and returns the result.
 """
 from collections.abc import Mapping
 from typing import Any
@@ -84,8 +84,11 @@ class AttachmentControl:
             is not multiattach
         :raises ConnectorUnusable: the connector has no host or no usable initiator; nothing was
             changed
+        :raises InvalidTransition: the state of the attachment does not allow a connection
         :raises AttachmentInUseByServer: the access of a server would move to another initiator;
             nothing was changed
+        :raises NovaUnavailable: the access would move, and Nova does not respond; nothing was
+            changed
         :raises BackendError: the attachment is in its former state. After an uncertain failure, it
             may still be connecting
         """
@@ -152,13 +155,14 @@ class AttachmentControl:
 
     def delete(self, caller: context.RequestContext, attachment: records.Attachment,
                force: bool = False) -> list[records.Attachment]:
-        """Disconnect the host of an attachment and delete the attachment, unless Nova uses it.
+        """Disconnect the host of an attachment, and delete the attachment.
 
         :param force: True to delete the attachment even if the backend fails or Nova does not
             respond
         :returns: remaining attachments of the volume
-        :raises AttachmentInUseByServer: Nova uses the attachment; nothing was changed
-        :raises NovaUnavailable: Nova does not respond; nothing was changed
+        :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service;
+            nothing was changed
+        :raises NovaUnavailable: Nova does not respond, and ``force`` is False; nothing was changed
         :raises BackendError: the attachment is in its former state. After an uncertain failure, it
             may still be disconnecting
         """

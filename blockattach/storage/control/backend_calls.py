@@ -172,9 +172,10 @@ class BackendCalls:
 
     def roll_back(self, caller: context.RequestContext, new: records.Attachment,
                   failure: Exception) -> records.Attachment | None:
-        """Delete a new attachment after its connection has failed.
+        """Start to delete a new attachment whose connection has failed with an unknown outcome.
 
-        The client does not receive the ID of this attachment, and cannot delete it.
+        The client cannot delete the attachment, because it does not receive the ID. After a final
+        failure, `connect` has already deleted the attachment.
 
         :param failure: error of the connection
         :returns: the attachment if an earlier copy of the call has connected its host, else None

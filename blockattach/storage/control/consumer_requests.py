@@ -84,7 +84,7 @@ def filters(caller: context.RequestContext, requested: Any,
     :param all_projects: True to list the attachments of all projects. This has no effect if the
         caller is not an administrator
     :raises InvalidFilter: the name of a filter is unknown
-    :raises InvalidInput: the value of a filter is not a valid string
+    :raises InvalidInput: the filters are not a mapping, or a value is not a valid string
     """
     if not isinstance(requested, Mapping):
         raise _invalid('filters', 'a mapping')

@@ -30,7 +30,7 @@ Verb = detach_rule.Verb
 
 
 class DetachRule:
-    """Check whether a caller may delete an attachment or move its access."""
+    """Check of the rule by which a caller may delete an attachment or move its access."""
 
     def __init__(self, nova: 'nova_client.NovaClient | None',
                  find: Callable[[str], records.Attachment], holds: bool = True,
@@ -67,11 +67,13 @@ class DetachRule:
                      verb: detach_rule.Verb) -> None:
         """Raise an error if a caller may not delete an attachment of a volume.
 
+        A caller with the token of a service always passes the check.
+
         :param rows: live attachments to which the request may refer
         :param attachment_id: attachment that the caller names; None for the only attachment
         :param verb: request that deletes the attachment, such as os-detach
-        :raises AttachmentNotNamed: no attachment has this ID, or none is named and ``rows`` does
-            not contain exactly one
+        :raises AttachmentNotNamed: no visible attachment has this ID, or no attachment is named
+            and there are several
         :raises InvalidInput: the attachment belongs to another volume
         :raises AttachmentInUseByServer: the attachment must be deleted through Nova
         :raises NovaUnavailable: Nova does not respond, or is not configured

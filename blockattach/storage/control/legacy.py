@@ -49,10 +49,10 @@ class LegacyControl:
             volume.id, volume.project_id, legacy_reservation=True, forbidden_by=forbidden_by))
 
     def unreserve(self, caller: context.RequestContext, volume: records.Volume) -> None:
-        """Delete the oldest legacy reservation of a volume that no host uses (os-unreserve).
+        """Delete a legacy reservation of a volume (os-unreserve).
 
-        If hosts use all legacy reservations and the volume is not multiattach, the oldest one is
-        deleted nevertheless. Without a legacy reservation, nothing changes.
+        The oldest reservation that no host uses is deleted. If hosts use all reservations and the
+        volume is not multiattach, the oldest reservation is deleted. Otherwise nothing changes.
         """
         rows = self._rows(volume)
         # In a multiattach volume, another client may have created the connected reservation.
@@ -82,6 +82,7 @@ class LegacyControl:
         the action is repeated, it returns the stored connection.
 
         :returns: the attachment with its connection
+        :raises InvalidVolume: the volume is in maintenance, or does not allow another attachment
         :raises ConnectorUnusable: the connector has no usable initiator; nothing was changed
         :raises BackendError: the host was not connected, and a reservation that this call created
             was deleted
@@ -159,9 +160,11 @@ class LegacyControl:
                       rows: list[records.Attachment]) -> list[records.Attachment]:
         """Return the attachments of a host that terminate_connection may delete.
 
+        Clients delete the attachments that remain by os-detach.
+
         :param rows: attachments of the host
         :returns: the oldest legacy reservation, if the host also has another attachment and no
-            detach is announced. Other attachments can be deleted by os-detach. Otherwise ``rows``
+            detach is announced; otherwise ``rows``
         """
         reserved = [row for row in rows if row.legacy_reservation]
         if len(rows) > 1 and reserved and not detaches.announced(self._database, volume.id):
@@ -211,7 +214,11 @@ class LegacyControl:
         os-terminate_connection before os-detach.
 
         :param attachment_id: None for the only attachment
-        :raises InvalidInput: ``attachment_id`` is None, and the volume has several attachments
+        :raises InvalidVolume: the volume is in maintenance
+        :raises InvalidInput: the attachment belongs to another volume
+        :raises AttachmentNotNamed: ``attachment_id`` is None and the volume has several
+            attachments, or no visible attachment has this ID. A service gets InvalidInput in the
+            first case, and no error in the second case
         :raises AttachmentInUseByServer: Nova uses the attachment, and the caller is not a service
         """
         _refuse_in_maintenance(volume, 'detach')
@@ -236,7 +243,7 @@ class LegacyControl:
         status that follows from its remaining attachments.
 
         :param attachment_id: None for the only attachment
-        :raises InvalidInput: ``attachment_id`` is None, and the volume has several attachments
+        :raises InvalidInput, AttachmentNotNamed, AttachmentInUseByServer: as for `detach`
         """
         self._detach(caller, volume, self._rows(volume), attachment_id, _Verb.FORCE_DETACH)
         resets.clear(self._database, volume.id, volume.project_id)

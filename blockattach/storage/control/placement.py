@@ -39,6 +39,7 @@ class PlacementControl:
         :raises InvalidInput: the new size is not larger than the size of the volume
         :raises InvalidVolume: the status of the volume does not allow an extension, or the backend
             cannot extend attached volumes
+        :raises QuotaExceeded: the new size exceeds a quota of the project
         """
         with self._parts.telemetry.verb('volumes.extend'):
             if in_use:
@@ -113,7 +114,8 @@ class PlacementControl:
         The name of a member of a cluster is replaced by the name of the cluster.
 
         :param named: destination that the request names
-        :raises InvalidInput: the destination does not exist, or no service of it is up and enabled
+        :raises InvalidInput: the destination does not exist, or has no service that is up and
+            enabled
         """
         backend, _, pool = named.partition('#')
         for service in services.list_all(self._parts.database, self._down_after,

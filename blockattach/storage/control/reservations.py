@@ -32,7 +32,8 @@ class ReservationControl:
              attachment: records.Attachment) -> connection.HostReservation | None:
         """Return the SCSI reservation that the host of an attachment has on the volume.
 
-        :returns: None if the backend is down, does not report reservations, or gives no answer
+        :returns: None if the attachment has no initiator, or if the backend is down, does not
+            report reservations, or gives no answer
         """
         if attachment.initiator is None:
             return None

@@ -198,7 +198,7 @@ class ServiceImages(_Client):
             raise _unclear(reply)
 
     def delete(self, image_id: str) -> None:
-        """Delete an image, even if it is protected. Nothing happens if it does not exist.
+        """Delete an image, even a protected image. Nothing happens if the image does not exist.
 
         :raises ImageRefused: if Glance rejects the deletion
         :raises GlanceUnavailable: if the image may or may not have been deleted

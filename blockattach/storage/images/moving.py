@@ -166,6 +166,7 @@ class ImageMover:
         :raises ImageNotFound: if the image does not exist
         :raises ImageRefused: if Glance rejects the data
         :raises ConversionFailed: if the disk cannot be converted to the format of the image
+        :raises ImageTooLarge: if there is not enough space in the folder
         :raises GlanceUnavailable: if Glance may or may not have stored the data
         :raises BackendError: if reading the disk or the converted file fails during the upload
         :raises OSError: if the disk or the folder fails before the upload
@@ -241,7 +242,7 @@ class ImageMover:
 
     @contextlib.contextmanager
     def _own(self, name: str, image: images.Image) -> Iterator[str]:
-        """Create an empty folder that only this account can read, and delete it at the end.
+        """Create an empty folder that only this account can read. Delete the folder at the end.
 
         :param image: image to name in the error if there is no space left
         """

@@ -10,8 +10,8 @@ The interface has the operations of ``/attachments`` in the API, with the same p
     ...
     client.complete(caller, attachment.id)
 
-The context of the caller is trusted, as for every client of the bus. All methods are idempotent: a
-repeated request completes what the first request has not done.
+The context of the caller is trusted, as for every client of the bus. All methods are idempotent. A
+repeated ``create`` must have the idempotency key of the first request.
 """
 import abc
 import uuid
@@ -36,8 +36,8 @@ SERVICE_ROLE = 'service'
 class AttachmentsInterface(contract.Interface):
     """Attachments of a consumer. All processes that serve the interface are equivalent.
 
-    In addition to the errors in its documentation, each method raises the following errors, and
-    changes nothing:
+    In addition to the errors in their documentation, the methods raise the following errors, and
+    then change nothing:
 
     - NotAuthorized if the policy denies the request, or the caller has no service role
     - AttachmentNotFound if no such attachment is visible to the project of the caller
@@ -54,7 +54,8 @@ class AttachmentsInterface(contract.Interface):
         """Reserve a volume for a consumer. If a connector is given, also grant access to its host.
 
         :raises VolumeNotFound: if no such volume is visible to the project of the caller
-        :raises InvalidVolume: if the volume does not allow an attachment, or another one
+        :raises InvalidVolume: if the volume does not allow a new attachment
+        :raises QuotaExceeded: if the project has reached its quota of attachments
         :raises BackendRefused: if the backend refused access. No attachment was created.
         :raises BackendUncertain: if the result of the backend is unknown. The attachment is being
             deleted.
@@ -64,8 +65,10 @@ class AttachmentsInterface(contract.Interface):
     @abc.abstractmethod
     def update(self, ctxt: context.RequestContext, attachment_id: str,
                connector: Mapping[str, Any]) -> objects.Attachment:
-        """Connect the host of a connector.
+        """Store a connector in an attachment, and connect its host.
 
+        :raises Conflict: if the state of the volume or of its attachments does not allow the
+            connection. The attachment is unchanged.
         :raises BackendRefused: if the backend refused access. The attachment is unchanged.
         :raises BackendUncertain: if the result of the backend is unknown. The host may be
             connected, and the request can be repeated.
@@ -85,6 +88,7 @@ class AttachmentsInterface(contract.Interface):
                      attachment_ids: Sequence[str]) -> Mapping[str, str]:
         """Complete several attachments independently. Missing attachments are skipped.
 
+        :param attachment_ids: at most 1000 ids
         :returns: reason of the failure by id, for each attachment that was not completed
         """
 
@@ -112,6 +116,8 @@ class AttachmentsInterface(contract.Interface):
                attachment_id: str) -> Sequence[objects.Attachment]:
         """Delete an attachment, and return the other attachments of its volume.
 
+        :raises AttachmentInUseByServer: if Nova uses the attachment, and the request has no
+            service role. The attachment is unchanged.
         :raises BackendRefused: if the backend refused to revoke access. The attachment is
             unchanged.
         :raises BackendUncertain: if the result of the backend is unknown. The attachment is being

@@ -25,11 +25,14 @@ class SchedulerInterface(contract.Interface):
         If the message is lost, the placement is repeated after the deadline of the operation.
         """
 
-    # Each scheduler keeps its own copy of the reports.
+    # Each scheduler has its own list of waiting volumes. The database contains the reports.
     @contract.fanout(since='1.0', timeout=contract.Timeout.NORMAL)
     @abc.abstractmethod
     def report_pools(self, ctxt: context.RequestContext, report: objects.PoolsReport) -> None:
-        """Receive the pool report of a backend. A lost report is replaced by the next one."""
+        """Place waiting volumes, because a backend has reported its pools.
+
+        If the message is lost, the volumes are placed by the next periodic search.
+        """
 
     @contract.call(since='1.0', timeout=contract.Timeout.SHORT, repeated=True)
     @abc.abstractmethod

@@ -27,8 +27,8 @@ class VolumeInterface(contract.Interface):
                     generation: int) -> bool:
         """Claim a row of the table ``work``, and execute the operation after the reply.
 
-        :returns: True if the manager owns the row; False if the generation is stale because the
-            operation was assigned to another manager
+        :returns: True if the manager owns the row; False if the row has changed since the call was
+            sent, if another process owns the row, or if the manager does not know the operation
         """
 
     @contract.cast(since='1.0', fast_lane=True)
@@ -78,7 +78,7 @@ class VolumeInterface(contract.Interface):
         """Return the state of an initiator in the SCSI-3 persistent reservation of a volume.
 
         :returns: value of `domain.connection.HostReservation`; None if the backend does not
-            support the query
+            support the query, does not export the volume, or reports only some registrations
         :raises BackendError: if the query failed
         """
 
@@ -107,7 +107,7 @@ class VolumeInterface(contract.Interface):
     @abc.abstractmethod
     def list_manageable(self, ctxt: context.RequestContext,
                         noun: str) -> Sequence[Mapping[str, Any]]:
-        """List the volumes or snapshots of the backend that are available to manage.
+        """List all volumes or all snapshots that the backend stores.
 
         :param noun: ``volume`` or ``snapshot``
         :returns: the fields of a `domain.managing.Stored` for each volume or snapshot, including

@@ -70,7 +70,7 @@ class _AnotherPool(retry.Retry):
 
 
 class PlacingFlow:
-    """Flow that places the work of one request on a pool. Its private methods are the steps."""
+    """Flow that places the work of one request on a pool. The steps are private methods."""
 
     def __init__(self, database: storage_db.Database, chooser: pipeline.PoolChooser,
                  managers: volume_rpc.VolumeClients,
@@ -86,6 +86,9 @@ class PlacingFlow:
 
     def run(self) -> None:
         """Place the work, and return when a manager has accepted the work.
+
+        Work without `Placed.give_back` is possible on one pool only. If the call to the manager of
+        this pool fails, the method also returns. The manager is notified again after the deadline.
 
         :raises NoValidPool: no pool is suitable. The ``generation`` in its arguments is the
             generation of the volume in the rejected request

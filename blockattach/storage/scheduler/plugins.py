@@ -86,7 +86,8 @@ def filter_function(request: pools.VolumeRequest, pool: pools.Pool) -> str | Non
 def goodness(request: pools.VolumeRequest, pool: pools.Pool) -> float:
     """Return the result of the ``goodness_function`` of a pool, from 0 to 100.
 
-    The result is 0 if the pool has no such function, or if its value is not from 0 to 100.
+    The result is 0 if the pool has no such function, if the function cannot be evaluated, or if
+    its value is not from 0 to 100. An expression that compares values gives 100 or 0.
     """
     value = _evaluated(request, pool, 'goodness_function', 0)
     if value is None:

@@ -62,7 +62,7 @@ class WaitingVolumes:
 
     @verbs.work('volume.manage', deadline='placing_seconds', ends=False)
     def manage(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Place a manage operation again, on the pool that its request names."""
+        """Place a manage operation again, on the pool of the volume."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 

@@ -89,8 +89,8 @@ class Runner:
     def resume(self, item: records.Work) -> bool:
         """Take over a work item, and execute it in the calling thread.
 
-        :returns: False if this process already executes the work item, or if the item has changed
-            since it was read
+        :returns: False if this process is executing or has queued the work item, or if the item
+            has changed since it was read
         """
         if (claim := item.claim._replace(owner=self.owner)) in self.held():
             return False
