@@ -37,7 +37,7 @@ TEXTS_BY_KEY: schema.Schema = {'type': 'object', 'additionalProperties': TEXT}
 
 
 def whole(properties: Mapping[str, schema.Schema]) -> schema.Schema:
-    """Return the schema of an object in which all of the given keys, and no others, must exist."""
+    """Return the schema of an object that has exactly the given keys."""
     return schema.obj(properties, properties)
 
 
@@ -82,8 +82,8 @@ CONNECTION: schema.Schema = {'anyOf': [
 ]}
 """Schema of the connection information of an attachment.
 
-The value is an empty object before the attachment has a connector. The value is null if os-attach
-has named a consumer without a connector.
+The value is an empty object before the host is connected. The value is null if os-attach has
+created the attachment without a connector.
 """
 
 _NESTED = {

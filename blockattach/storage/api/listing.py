@@ -51,7 +51,7 @@ class FilterRules:
 
     :ivar known: names of the filters for all callers
     :ivar more: names of the filters for administrators only
-    :ivar since: first version of each filter that a later version added
+    :ivar since: first version of each filter that is newer than the base version
     :ivar own: names of the query parameters that the handler reads itself
     :ivar like: names of the filters that all callers can use with ``~``
     :ivar unheld: names of the filters that the operator has configured, but that this service does
@@ -207,7 +207,7 @@ def links(call: operation.Call, name: str, shown: paging.Page,
     :param name: key of the link in the response
     :param shown: page that the request asks for
     :param items: items on the page
-    :returns: an empty dict if the page is not full
+    :returns: an empty dict if the page is empty or not full
     """
     # A full page has a link even if it is the last one. Cinder links it too.
     if not items or shown.limit is None or len(items) < shown.limit:
@@ -263,8 +263,8 @@ def structure(key: str, text: str) -> dict[str, str]:
 def literal(text: str) -> str | list[str] | None:
     """Parse a filter value that may be a Python literal.
 
-    A literal is a quoted text, None, or a list. Any other text is returned unchanged. A resource
-    matches a list if it matches one of the values.
+    A literal is a quoted text, None, a list or a tuple. Any other text is returned unchanged. A
+    resource matches a list if the resource matches one of the values.
     """
     # Cinder evaluates the values of filters as Python literals.
     if not text.startswith(_LITERALS) or len(text) > _LONGEST_STRUCTURE:

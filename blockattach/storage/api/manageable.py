@@ -115,7 +115,7 @@ def place(call: operation.Call, requested: Mapping[str, Any], since: V) -> place
 
 
 def reference(requested: Any) -> str:
-    """Return the name of the storage on the backend from the reference in a manage request.
+    """Return the name of existing storage from the reference in a manage request.
 
     :raises InvalidInput: if the reference has no valid ``source-name``
     """

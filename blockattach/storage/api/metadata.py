@@ -41,9 +41,9 @@ class Noun:
     :ivar path: path of a resource, such as ``/volumes/{id}``
     :ivar target: function that returns a resource, whose attribute ``metadata`` contains the
         metadata
-    :ivar change: function that changes the metadata of a resource in a transaction. It gets a
-        function that maps the current metadata to the new metadata. This function may raise an
-        error, and may be called several times.
+    :ivar change: function that changes the metadata of a resource in a transaction, and returns
+        the new metadata. Its last argument is a function that maps the current metadata to the
+        new metadata. This function may raise an error, and may be called several times.
     :ivar absent: function that returns the error about a missing key, from the resource ID and the
         key
     :ivar get, create, update, delete: policy rules of the operations

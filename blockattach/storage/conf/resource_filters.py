@@ -37,6 +37,8 @@ DEFAULT: Filters = {
 def settings(conf: cfg.ConfigOpts) -> Filters:
     """Return the filters in the file that ``[api] resource_query_filters_file`` names.
 
+    Without a file, the result is `DEFAULT`.
+
     :raises ConfigurationError: if the file cannot be read or has another format
     """
     with locations.named(conf, api.GROUP, 'resource_query_filters_file'):

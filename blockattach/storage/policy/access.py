@@ -164,7 +164,8 @@ def connection_infos(policy: enforcer.Enforcer, caller: context.RequestContext,
                      ) -> dict[str, dict[str, Any] | None]:
     """Return the connection info of attachments by attachment id.
 
-    A credential is included if the caller may see it (`sees_credential`).
+    A credential is included if the caller may see it (`sees_credential`). `connection_info`
+    describes the values.
     """
     # Attachments of one (volume, initiator) pair share a credential, which is decrypted only once.
     opened = functools.cache(functools.partial(grants.opened, database))

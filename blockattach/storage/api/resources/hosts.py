@@ -15,7 +15,10 @@ _TOTAL = '(total)'
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the enabled services of the requested zone, or of all zones."""
+    """List the enabled services of the requested zone, or of all zones.
+
+    Services of frozen backends are left out.
+    """
     zone = call.query.get('zone')
     return {'hosts': [
         _HOST.show(one) for one in db_services.list_all(

@@ -21,7 +21,10 @@ _FILTERS = listing.FilterRules(
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the user messages of the project of the caller."""
+    """List the user messages of the project of the caller.
+
+    An administrator can list the messages of all projects from 3.5 on.
+    """
     most = services.settings.osapi_max_limit
     page = paging.Page(limit=most)
     asked = listing.Asked(False, {}, {})

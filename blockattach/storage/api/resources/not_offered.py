@@ -1,7 +1,7 @@
 """Resources that this service does not support, such as backups and groups.
 
-The lists of these resources are empty. Requests for one of them by its ID raise `NoneOffered`, and
-requests that create one raise `NotOffered`.
+The lists of these resources are empty. Requests for such a resource by its ID raise
+`NoneOffered`, and requests that create such a resource raise `NotOffered`.
 """
 import functools
 from collections.abc import Callable

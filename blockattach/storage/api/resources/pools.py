@@ -32,11 +32,11 @@ _PROPERTIES = {
 
 
 def get_pools(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the pools that match the filters and the extra specs of the volume type.
+    """List the pools that match the filters and the extra specs of the requested volume type.
 
     With ``detail``, the response contains the last report of each pool. ``backend_state`` is down
-    if the pool gets no volumes: its report is too old, the report contains this state, or no
-    enabled service is up.
+    if the report is too old, if the report itself contains this state, if no enabled service of
+    the backend is up, or if the backend is frozen. Such a pool gets no volumes.
     """
     with_detail = listing.flag(call, 'detail')
     asked = _filters(services, call)

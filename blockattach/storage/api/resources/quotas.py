@@ -49,7 +49,7 @@ class Owner(NamedTuple):
 
 
 def limits(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show the limits of a project, and their usage if the policy allows it."""
+    """Show the limits of a project, and their usage if the caller may see the usage."""
     project_id = _project(call)
     shows_use = services.policy.allowed(call.context, policies.USED_LIMITS, project_id)
     found = quotas.show(services.database, project_id, usage=shows_use)
@@ -170,6 +170,8 @@ def _keys(services: api_services.ApiServices, call: operation.Call, limits: Mapp
 
 def _check_not_below(name: str, value: Any, quota_set: domain.QuotaSet) -> None:
     """Raise InvalidInput if the new limit of a project would be below its usage.
+
+    Limits of attachments, and limits that replace a default limit, are not checked.
 
     :param name: name of the limit
     :param value: new limit

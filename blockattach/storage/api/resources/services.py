@@ -74,7 +74,10 @@ def disable_log_reason(handed: api_services.ApiServices,
 
 
 def freeze(handed: api_services.ApiServices, call: operation.Call) -> None:
-    """Freeze a backend. Volumes on the backend remain usable, but are not created or deleted."""
+    """Freeze a backend, so that volumes are neither created nor deleted there.
+
+    Existing volumes remain usable.
+    """
     _set_frozen(handed, call, True)
 
 

@@ -21,12 +21,18 @@ _FILTERS = listing.FilterRules(known=frozenset(('id', 'name', 'display_name', 'v
 
 
 def index(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the transfers that the project of the caller offers."""
+    """List the transfers that the project of the caller offers.
+
+    An administrator can list the transfers of all projects.
+    """
     return _list(services, call, _name)
 
 
 def detail(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """List the transfers that the project of the caller offers, with details."""
+    """List the transfers that the project of the caller offers, with details.
+
+    An administrator can list the transfers of all projects.
+    """
     return _list(services, call, _detail)
 
 

@@ -27,8 +27,8 @@ _LOCATIONS = ('service_id', 'cluster_name', 'host')
 def cleanup(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
     """List the services with unfinished work. By default, only services that are down are listed.
 
-    :raises InvalidInput: if the resource type is unknown, or if the resource that the request
-        names has no unfinished work
+    :raises InvalidInput: if the resource type is unknown, or if the request names a resource
+        without unfinished work, and neither a service nor a cluster nor a host
     """
     asked = {key: value for key, value in call.body.items() if value not in (None, '')}
     kind = asked.get('resource_type', '').title()

@@ -142,7 +142,7 @@ def _listed(services: api_services.ApiServices, call: operation.Call,
 
 
 def _forced(services: api_services.ApiServices, call: operation.Call) -> bool:
-    """Return True if the request is a forced delete, and check the authorization for it.
+    """Return True if the request is a forced delete, after a check of the authorization.
 
     :raises InvalidInput: if ``force`` is not a boolean
     :raises NotAuthorized: if the caller may not force a delete

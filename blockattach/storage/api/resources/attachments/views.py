@@ -54,7 +54,7 @@ _DETAIL = {
     'connection_info': (answers.CONNECTION, schema.GIVEN),
 }
 DETAIL = schema.View(_DETAIL)
-"""View of an attachment with details. ``connection_info`` is None if it is unknown."""
+"""View of an attachment with details. `answers.CONNECTION` describes ``connection_info``."""
 
 _SHARED = {'shared_connections': (schema.array(schema.UUID), schema.GIVEN)}
 _REMAINING = schema.View(_SHARED)
@@ -105,7 +105,7 @@ SHOWN_EXTENDED = {**ONE_EXTENDED, _RESERVATIONS: schema.extending(
     {**_ADDED, **_RESERVED}, 'attachment')}
 EACH_EXTENDED = {FIRST: schema.extending(_ADDED, 'attachments')}
 REMAINING_EXTENDED = {FIRST: schema.extending(_REMAINING.keys, 'attachments')}
-"""Functions that add the keys of the extension to the response of a delete request, by version.
+"""Functions that add the keys of the extension to the schema of a delete response, by version.
 
 `ONE_EXTENDED` is for the responses of create and update requests, `SHOWN_EXTENDED` for a single
 attachment, and `EACH_EXTENDED` for lists with details.
@@ -159,7 +159,8 @@ def reserved(services: api_services.ApiServices, call: operation.Call,
 
     :returns: an empty dict for clients that have not negotiated ``blockattach 1.1``
     """
-    # Lists do not show reservations, because the backend is called for each attachment.
+    # Lists do not show reservations, because each attachment would need a call to its
+    # backend.
     if call.extension is None or call.extension < _RESERVATIONS:
         return {}
     return {'reservation': services.reservations.held(call.context, attachment)}

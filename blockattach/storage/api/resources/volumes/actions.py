@@ -122,7 +122,7 @@ def reset_status(services: api_services.ApiServices, call: operation.Call) -> No
 
 
 def force_delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete the volume regardless of its status (os-force_delete).
+    """Start to delete the volume regardless of its status (os-force_delete).
 
     Live attachments still prevent the deletion.
     """

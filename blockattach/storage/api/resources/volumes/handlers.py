@@ -114,7 +114,7 @@ def find_kind(services: api_services.ApiServices, call: operation.Call,
 
 
 def _refuse_sources(requested: Mapping[str, Any], version: V) -> None:
-    """Raise NotFound if the request names a source that is not supported, such as a backup."""
+    """Raise NotFound if the request names an unsupported group or source, such as a backup."""
     # cinderclient sends two of these keys with every request, usually with null.
     for key, since, absent in _SOURCES:
         if version >= since and requested.get(key) is not None:

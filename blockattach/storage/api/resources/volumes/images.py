@@ -105,7 +105,7 @@ def progress_of(image: images.Image | None, size_gb: int) -> dict[str, Any] | No
 
 
 def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Upload a volume to a new image (os-volume_upload_image)."""
+    """Create an image, and start to upload a volume to this image (os-volume_upload_image)."""
     asked, volume = call.body['os-volume_upload_image'], call.target
     wanted = {'name': asked['image_name'],
               'disk_format': asked.get('disk_format') or images.RAW,
@@ -145,7 +145,7 @@ def upload(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def reimage(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Replace the data of a volume with the data of an image (os-reimage)."""
+    """Start to replace the data of a volume with the data of an image (os-reimage)."""
     asked, volume = call.body['os-reimage'], call.target
     if volume.status == _RESERVED:
         services.policy.authorize(call.context, policies.REIMAGE_RESERVED, volume.project_id)

@@ -36,7 +36,7 @@ EXPLAINED = answers.whole({
 
 
 def explain(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Show for each pool whether a scheduler would select the pool for a new volume, and why.
+    """Show the score of each pool for a new volume, or the reason why the pool is rejected.
 
     :raises InvalidInput: if the size is missing or invalid, or if the zone does not exist
     """

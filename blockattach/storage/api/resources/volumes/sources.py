@@ -32,7 +32,8 @@ def made_before(services: api_services.ApiServices, call: operation.Call,
 
     The volume is looked up before the source, because the source may have been deleted since.
 
-    :returns: None if there is no such request, or if the request names no source
+    :returns: None if no volume was created, or if this request has no Idempotency-Key or names no
+        source
     :raises VolumeNotFound: if the volume is deleted
     :raises IdempotencyKeyReused: if the key was used with another body
     """
