@@ -1,4 +1,4 @@
-"""Errors about the resources of a request: volumes, attachments, volume types and others.
+"""Errors about resources of block storage, such as volumes, attachments and volume types.
 
     BlockattachError
     ├── InvalidInput
@@ -326,7 +326,7 @@ class AttachmentBusy(Conflict):
 class AttachmentInUseByServer(Conflict):
     """Error about an attachment that a Nova server uses.
 
-    The text begins with the text of Cinder, because clients parse it.
+    The text begins with the text of Cinder, because clients parse that text.
     """
 
     code = 'attachment.in_use_by_server'

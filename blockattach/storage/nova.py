@@ -1,7 +1,7 @@
 """Client of the Compute API of Nova.
 
 Requests on behalf of a caller have the token of the caller. All other requests use the account of
-``[nova]``. Without an account, Nova accepts them only if it does not use Keystone.
+``[nova]``. Without an account, Nova accepts such requests only if Nova does not use Keystone.
 """
 import contextlib
 import functools
@@ -128,7 +128,7 @@ class _Account:
 
 
 class ServerHosts(_Account):
-    """Client that looks up the hosts of servers. Nova shows them only to trusted accounts."""
+    """Client that looks up the hosts of servers. Nova shows hosts only to trusted accounts."""
 
     def host_of(self, server_id: str, project_id: str) -> str:
         """Return the host on which a server of a project runs.

@@ -1,7 +1,7 @@
-"""Query string parameters that all lists share: page, sort order, scope and filters.
+"""Query string parameters of lists: page, sort order, scope and filters.
 
 Whether an unknown filter is an error depends on the version and on the caller (see `asked`). A
-resource only declares its filters as `FilterRules`.
+resource declares its filters as `FilterRules`.
 """
 import ast
 import dataclasses

@@ -25,8 +25,8 @@ from blockattach.storage.db import storage_db
 class ApiServices:
     """Dependencies of the API handlers.
 
-    Handlers read from ``database``, check the authorization with ``policy``, and change resources
-    through the control classes.
+    Handlers read and update rows in ``database``, check the authorization with ``policy``, and
+    call the control classes for operations that involve other services.
     """
 
     database: storage_db.Database

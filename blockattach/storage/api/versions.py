@@ -4,8 +4,8 @@
 of this project have versions of their own in ``EXTENSION_HISTORY``. Clients negotiate them with
 the service name ``blockattach`` in the same header.
 
-A microversion that adds a feature changes nothing here if this service does not support the
-feature.
+If this service does not support the feature that a microversion adds, the keys that the
+microversion adds to responses have constant values.
 """
 from blockattach.platform.http.operation import V
 

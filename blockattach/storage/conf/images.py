@@ -1,4 +1,6 @@
-"""Options of [images], for copies between images and volumes, with the names of Cinder's options.
+"""Options of [images], for copies between images and volumes.
+
+An option that Cinder also has keeps the name in Cinder.
 """
 import dataclasses
 import os

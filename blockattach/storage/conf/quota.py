@@ -1,4 +1,7 @@
-"""Options of [quota], the default limits of projects, with the names of Cinder's options."""
+"""Options of [quota], the default limits of projects.
+
+An option that Cinder also has keeps the name in Cinder.
+"""
 import dataclasses
 
 from oslo_config import cfg

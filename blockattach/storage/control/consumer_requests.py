@@ -78,7 +78,7 @@ def named(caller: context.RequestContext, key: Any,
 
 def filters(caller: context.RequestContext, requested: Any,
             all_projects: Any) -> attachment_queries.Filters:
-    """Validate the filters of a list call, and return them.
+    """Validate and return the filters of a list call.
 
     :param requested: values of filters by the names in `FILTERS`
     :param all_projects: True to list the attachments of all projects. This has no effect if the

@@ -1,8 +1,8 @@
 """Check of the detach rule against CVE-2023-2088 before an attachment is deleted or moved.
 
 While Nova uses an attachment, the rule (`blockattach.storage.domain.detach_rule`) allows only a
-service to delete it. This module reads the facts that the rule needs: the roles of the service
-token, the attachment, and if necessary the answer of Nova.
+service to delete the attachment. This module reads the facts that the rule needs: the roles of the
+service token, the attachment, and if necessary the answer of Nova.
 """
 import dataclasses
 import logging

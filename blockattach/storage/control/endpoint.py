@@ -134,7 +134,8 @@ class AttachmentsEndpoint(attachments_rpc.AttachmentsInterface):
                rows: Sequence[records.Attachment]) -> Sequence[objects.Attachment]:
         """Convert attachments for the response.
 
-        They contain their connection information if the policy allows this.
+        The result contains the connection information, and the credential if the policy allows
+        the caller to see the credential.
         """
         infos = access.connection_infos(self._policy, caller, self._database, rows)
         return [objects.Attachment.from_domain(one, infos[one.id]) for one in rows]

@@ -47,7 +47,7 @@ class ExplainControl:
 
     def dry_run(self, caller: context.RequestContext,
                 wish: attachments.Wish) -> records.Attachment:
-        """Return the attachment that `AttachmentControl.create` would create, without storing it.
+        """Return the attachment that `AttachmentControl.create` would create. Nothing is stored.
 
         The errors of the checks before the backend call are those of `AttachmentControl.create`.
 

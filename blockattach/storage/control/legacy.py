@@ -1,9 +1,11 @@
 """Volume actions that clients used before the attachments API.
 
 The actions apply the same events to the same attachment records as the attachments API. The status
-of the volume is derived from these records, and no action sets it directly. os-reserve creates a
-*legacy reservation*: an attachment that names no server or host. The attachments API does not show
-it. os-attach turns it into the attachment of a server or a host.
+of the volume is derived from these records, and no action sets the status directly.
+
+os-reserve creates a *legacy reservation*, which is an attachment that names no server or host. The
+attachments API does not show legacy reservations. os-attach turns a legacy reservation into the
+attachment of a server or a host.
 """
 from collections.abc import Mapping
 from collections.abc import Sequence

@@ -48,7 +48,8 @@ class Levels:
 class LogControl:
     """Operations on the log levels of this API process, and of processes that send heartbeats.
 
-    Other API processes have no RPC server. Their levels are set by API requests to them.
+    Other API processes have no RPC server. A client must send the API request to such a process to
+    get or set its levels.
     """
 
     def __init__(self, database: storage_db.Database,

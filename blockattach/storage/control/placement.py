@@ -53,7 +53,7 @@ class PlacementControl:
 
     def migrate(self, caller: context.RequestContext, volume: records.Volume, named: str,
                 lock: bool) -> None:
-        """Start the migration of a volume, and ask the scheduler to claim capacity for it.
+        """Start the migration of a volume, and ask the scheduler to claim the capacity.
 
         :param named: destination: ``host@backend`` or ``cluster@backend``, optionally followed by
             ``#pool``

@@ -1,8 +1,10 @@
 """Download of images to disks of volumes, upload of disks as images, and image signatures.
 
-An image is first downloaded to a folder of its own. It is inspected there before any program opens
-it. Only an image that passes the inspection is written to a disk. The folder is deleted at the
-end. A signature consists of the image properties ``img_signature...``, as documented by Glance.
+An image is first downloaded to a folder of its own, and inspected there before any program opens
+the image. Only an image that passes the inspection is written to a disk. The folder is deleted at
+the end.
+
+A signature consists of the image properties ``img_signature...``, as documented by Glance.
 """
 import base64
 import binascii

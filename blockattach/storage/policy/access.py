@@ -1,7 +1,7 @@
-"""Access of callers to resources: a resource that the caller may not see is reported as missing.
+"""Access of callers to resources. Resources that the caller may not see are reported as missing.
 
-Request handlers load resources only with these functions. Callers do not learn that a resource of
-another project exists, because it raises the same error as a missing resource.
+Request handlers check with these functions whether the caller may see a resource. Callers do not
+learn that a resource of another project exists, because the error is that of a missing resource.
 """
 import functools
 from collections.abc import Mapping

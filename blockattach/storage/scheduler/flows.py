@@ -3,8 +3,8 @@
 The state of a placement is stored in the database: the claim on a pool, the pools tried, the
 number of attempts, and a deadline. After the deadline, another process resumes the placement. Each
 claim and each release of a claim increases the generation of the volume, and the RPC call to the
-manager contains the generation. A manager that receives the call too late thus rejects it. The
-differences between the verbs are in `blockattach.storage.scheduler.placed`.
+manager contains the generation. A manager that receives the call too late thus rejects the call.
+The differences between the verbs are in `blockattach.storage.scheduler.placed`.
 """
 import dataclasses
 import logging

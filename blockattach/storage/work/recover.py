@@ -65,10 +65,10 @@ class Source(NamedTuple):
     """Table whose rows are work items.
 
     :ivar due: function that returns the items whose deadline has passed. At the start of a
-        process, the argument ``owner`` is its process instance. Orphans are then returned before
-        their deadline too: items of other instances, or without an owner. With ``shared=True``,
-        other processes execute items of the same table. Only items of earlier instances of the
-        same service, or without an owner, are then orphans
+        process, the argument ``owner`` is its process instance. Orphans are then returned even
+        before their deadline. These are items without an owner, and items of other instances. With
+        ``shared=True``, other processes execute items of the same table. Only items without an
+        owner, and items of earlier instances of the same service, are then orphans
     :ivar case: function that returns the case that resumes an item
     :ivar settle_seconds: seconds after the start of the process before orphans are resumed. During
         this time, a caller may repeat its RPC call to this process, which continues the item

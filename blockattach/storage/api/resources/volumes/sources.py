@@ -128,7 +128,8 @@ def check(services: api_services.ApiServices, source: sources.Source | None,
     """Check that the type, the size and the zone of a new volume are compatible with its source.
 
     :param source: None for a volume without a source, which passes the check
-    :raises InvalidInput: if one of them is not compatible (`blockattach.storage.domain.sources`)
+    :raises InvalidInput: if the type, the size or the zone is not compatible
+        (`blockattach.storage.domain.sources`)
     :raises InvalidVolume, InvalidSnapshot: if the status of the source does not allow the creation
     """
     if source is None:
