@@ -109,7 +109,7 @@ def asked(call: operation.Call, rules: FilterRules) -> Asked:
     # Cinder ignores `all_tenants` of other callers. cinderclient sends it for every caller.
     found = Asked(is_admin and flag(call, _ALL_TENANTS), {}, {})
     unknown, nothing = [], False
-    # If a name is repeated, only its last value counts, as it is the one that the dict keeps.
+    # If a name is repeated, only the last value counts, because the dict keeps the last value.
     for key, value in dict(call.query.items()).items():
         if key in _PAGING or key in rules.own or key == _ALL_TENANTS:
             continue
@@ -209,7 +209,7 @@ def links(call: operation.Call, name: str, shown: paging.Page,
     :param items: items on the page
     :returns: an empty dict if the page is empty or not full
     """
-    # A full page has a link even if it is the last one. Cinder links it too.
+    # As in Cinder, a full page has a link even if no page follows.
     if not items or shown.limit is None or len(items) < shown.limit:
         return {}
     return {name: [{'rel': 'next', 'href': call.next_link(items[-1].id)}]}

@@ -46,6 +46,7 @@ class AttachmentControl:
         :param request: identity of a request with an idempotency key, which creates only one
             attachment if it is repeated; None without a key
         :raises InvalidVolume: the volume does not allow another attachment
+        :raises QuotaExceeded: the project has reached its quota of attachments
         :raises ConnectorUnusable: the connector has no usable initiator; nothing was stored
         :raises BackendError: the attachment was not created. After an uncertain failure, it may
             exist until the volume service has deleted it

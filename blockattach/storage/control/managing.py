@@ -55,6 +55,8 @@ class ManageControl:
         :param place: backend or pool that has the existing volume
         :raises InvalidInput: the backend does not exist or is not available, or the request
             context has no project
+        :raises VolumeTypeNotFound, VolumeTypeChanged: the type was deleted or changed since the
+            request was authorized
         :raises QuotaExceeded: the project has reached a quota
         """
         if not caller.project_id:

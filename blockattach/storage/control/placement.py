@@ -40,6 +40,7 @@ class PlacementControl:
         :raises InvalidVolume: the status of the volume does not allow an extension, or the backend
             cannot extend attached volumes
         :raises QuotaExceeded: the new size exceeds a quota of the project
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
         """
         with self._parts.telemetry.verb('volumes.extend'):
             if in_use:
@@ -60,7 +61,9 @@ class PlacementControl:
         :param lock: True to set the volume to status ``maintenance`` during the migration
         :raises InvalidInput: no available backend or pool has this name, or the destination is on
             another host than the volume
-        :raises InvalidVolume: the status or the pool of the volume does not allow the migration
+        :raises InvalidVolume: the status, the attachments, the snapshots or the backend of the
+            volume do not allow the migration
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
         """
         with self._parts.telemetry.verb('volumes.migrate'):
             destination = self._destination(named)
@@ -85,6 +88,7 @@ class PlacementControl:
         :raises VolumeTypeNotFound, VolumeTypeChanged: the new type was deleted or changed since
             the request was authorized
         :raises QuotaExceeded: the project has reached a quota of the new type
+        :raises VolumeNotFound: the volume was deleted or transferred in the meantime
         """
         with self._parts.telemetry.verb('volumes.retype'):
             failpoints.point('control.moving.before_retype')

@@ -74,8 +74,8 @@ class SnapshotControl:
         """Start the revert of a volume to its latest snapshot.
 
         :param snapshot_id: snapshot that the request names
-        :raises InvalidInput: ``snapshot_id`` is not the latest snapshot of the volume, or their
-            sizes differ
+        :raises InvalidInput: the volume has no snapshots, ``snapshot_id`` is not the latest
+            snapshot of the volume, or the sizes of the volume and the snapshot differ
         :raises NotRevertible: the volume or the snapshot is not available
         """
         with self._parts.telemetry.verb('volumes.revert'):

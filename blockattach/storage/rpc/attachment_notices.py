@@ -17,7 +17,7 @@ class AttachmentNotifications:
     """Sender of notifications about attaching and detaching, as in Cinder.
 
     The process that changes the state of an attachment calls a method after the commit, so that
-    each notification is sent once. The methods never raise an error, and send nothing for a legacy
+    no notification is sent twice. The methods never raise an error, and send nothing for a legacy
     reservation. As in Cinder, the publisher is ``volume.<host>`` of the volume, although another
     process may send the notification.
     """
