@@ -243,7 +243,7 @@ class TransferNotFound(NotFound):
     text = 'Transfer %(transfer_id)s could not be found.'
 
 
-# The service has no resources of the kind, so it answers like Cinder to an id that does not exist.
+# The service has no resources of the kind. The error is that of Cinder for an unknown id.
 class NoneOffered(NotFound):
     code = 'not_offered.not_found'
     text = '%(kind)s %(id)s could not be found.'
@@ -386,7 +386,7 @@ class ImageUnacceptable(BlockattachError):
 
     @property
     def words(self) -> str:
-        """Full message, because the user who chose the image may read it."""
+        """Full message. The user who chose the image may read the message."""
         return self.message
 
 

@@ -195,7 +195,7 @@ class PoolsReport(serializing.BlockattachObject):
         :param capabilities: capabilities by pool name, with the keys of Cinder's pool statistics
         :raises TypeError: if a capability cannot be expressed in JSON
         """
-        # JSON has no infinity, and other readers than Python reject the text that `json` writes.
+        # JSON has no infinity. Python writes the word Infinity, which other parsers reject.
         return cls(host=host, pools={
             name: json.dumps(_expressible(pool), allow_nan=False, sort_keys=True)
             for name, pool in capabilities.items()})

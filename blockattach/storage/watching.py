@@ -285,8 +285,8 @@ class Hub:
         data = None
         for key in (event.volume_id, None):
             for stream in list(self._live.get(key, ())):
-                # A stream starts at the last event when it was requested, which the thread may not
-                # have read yet.
+                # A stream starts after the last event that existed when the stream was requested.
+                # The thread may not have read this event yet.
                 if event.position > stream.position and matches(stream.wanted, event):
                     data = data or self._framed(event)
                     self._guard(stream, functools.partial(self._send, data=data))

@@ -47,5 +47,5 @@ FAMILIES = (
 def operations() -> tuple[operation.Operation, ...]:
     """Return all operations of the API."""
     rows = tuple(row for family in FAMILIES for row in family)
-    # Extensions come last, because they are listed according to the other operations.
+    # The operations on extensions come last, because their result depends on the other operations.
     return (*rows, *extensions.operations(rows))

@@ -48,8 +48,8 @@ class AttachmentControl:
         :raises InvalidVolume: the volume does not allow another attachment
         :raises QuotaExceeded: the project has reached its quota of attachments
         :raises ConnectorUnusable: the connector has no usable initiator; nothing was stored
-        :raises BackendError: the attachment was not created. After an uncertain failure, it may
-            exist until the volume service has deleted it
+        :raises BackendError: the attachment was not created. After an uncertain failure, an
+            attachment may exist until the next pass of the volume service
         """
         with self._telemetry.verb('attachments.create'):
             if request is None:

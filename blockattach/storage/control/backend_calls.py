@@ -174,8 +174,8 @@ class BackendCalls:
                   failure: Exception) -> records.Attachment | None:
         """Start to delete a new attachment whose connection has failed with an unknown outcome.
 
-        The client cannot delete the attachment, because it does not receive the ID. After a final
-        failure, `connect` has already deleted the attachment.
+        The client does not receive the ID of the attachment, and so cannot delete the attachment.
+        After a final failure, `connect` has already deleted the attachment.
 
         :param failure: error of the connection
         :returns: the attachment if an earlier copy of the call has connected its host, else None
@@ -236,7 +236,7 @@ class BackendCalls:
 
     def _undo(self, caller: context.RequestContext, row: records.Attachment,
               failure: errors.BlockattachError) -> None:
-        """Undo an intent after a final failure, unless the volume service has undone it.
+        """Undo an intent after a final failure, unless the volume service has undone the intent.
 
         After an uncertain failure, nothing changes.
         """

@@ -1,6 +1,6 @@
 """Validation of the RPC calls of consumers, such as Nova, on the message bus.
 
-The API does not use this module. It validates its requests by the schemas of its operations.
+The API does not use this module, but validates requests by the schemas of its operations.
 """
 import hashlib
 import re
@@ -46,7 +46,7 @@ def wish(expected: pairs.Precondition, instance_uuid: Any, connector: Any,
 
 
 def connector_of(value: Any) -> Mapping[str, Any]:
-    """Validate a connector, and return it unchanged.
+    """Validate a connector, and return the connector.
 
     :raises InvalidInput: the connector is empty or not a mapping, or
         `connection.check_connector` rejects it

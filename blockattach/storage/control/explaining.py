@@ -55,7 +55,8 @@ class ExplainControl:
         """
         row = dry_runs.reserve(self._database, wish)
         if wish.connector is not None:
-            # It cannot be predicted whether the target would grant access. A ping changes nothing.
+            # Only a grant would show whether the target grants access. The ping shows that the
+            # volume service responds, and changes nothing.
             try:
                 if row.owner is None:
                     raise errors.BackendRefused(

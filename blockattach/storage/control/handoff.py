@@ -35,7 +35,7 @@ def start_work(parts: volume_parts.VolumeParts, caller: context.RequestContext,
     except errors.ServiceUnreachable as exc:
         LOG.warning('Failed to call the volume service, will retry soon%s', log.fields(
             work=claim.name, resource_id=claim.resource_id, reason=exc))
-        # Without this, the manager would find the work only after its deadline.
+        # Without `hasten`, the manager would find the work only after its deadline.
         work.hasten(parts.database, claim)
 
 

@@ -81,7 +81,7 @@ class LegacyControl:
         """Connect the host of a connector to a volume (os-initialize_connection).
 
         The host uses an existing attachment (`_to_connect`), or else a new legacy reservation. If
-        the action is repeated, it returns the stored connection.
+        the action is repeated, the stored connection is returned.
 
         :returns: the attachment with its connection
         :raises InvalidVolume: the volume is in maintenance, or does not allow another attachment

@@ -78,7 +78,7 @@ class LogControl:
     def set(self, caller: context.RequestContext, choice: Choice, level: str) -> None:
         """Set the log levels of the selected processes.
 
-        No error is raised if a process does not respond. It may or may not have set its levels.
+        No error is raised if a process does not respond. Such a process may have set its levels.
 
         :param level: a value in `log.LEVELS`
         """

@@ -25,7 +25,7 @@ class SnapshotControl:
 
     def create(self, caller: context.RequestContext, draft: snapshots.Draft,
                request: idempotency.Request | None = None) -> domain.Snapshot:
-        """Create the row of a snapshot, and ask the volume service to execute its work.
+        """Create the row of a snapshot, and ask the volume service to execute the work.
 
         The work creates the snapshot, or manages an existing one if the draft has a reference.
 

@@ -72,7 +72,7 @@ class VolumeControl:
 
     def _create(self, caller: context.RequestContext, draft: volumes.Draft,
                 within: repeats.Within | None = None) -> records.Volume:
-        # The check comes before the volume is stored, because it may reject the request.
+        # The check comes before the volume is stored, because the check may reject the request.
         refusal = self._parts.check.refusal(pools.request_for(
             draft.kind, draft.size_gb, draft.availability_zone,
             None if draft.source is None else draft.source.host))

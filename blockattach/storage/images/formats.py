@@ -2,7 +2,7 @@
 
 The data of an image may have another format than its ``disk_format`` declares. Some formats can
 refer to other files of the host, which qemu-img would read (CVE-2024-32498, CVE-2022-47951,
-CVE-2015-5162). The inspection rejects such images. The data is only parsed by
+CVE-2015-5162). The inspection rejects such images. The data is parsed only by
 `oslo_utils.imageutils.format_inspector`.
 
 qemu-img runs with limits and cannot gain privileges. If the service runs as root, qemu-img runs as

@@ -43,7 +43,7 @@ LOG = oslo_log.getLogger(__name__)
 Open = Callable[[], disks.Disk]
 """Function that opens the disk of a volume. The caller closes the disk."""
 Note = Callable[[int], None]
-"""Callback with the progress in percent. An exception from it ends the download or upload."""
+"""Callback with the progress in percent. An exception ends the download or upload."""
 _IMAGE, _DISK, _MADE = 'image', 'disk', 'made'
 _KEPT = '.kept'
 _MORE = 16 * units.MIB
@@ -252,7 +252,8 @@ class ImageMover:
         # An earlier attempt may have been killed before it deleted the folder.
         shutil.rmtree(path, ignore_errors=True)
         with _room(image):
-            # The account of qemu-img must reach its folder below this one, but not list this one.
+            # The account of qemu-img may enter its folder below this folder, but not list this
+            # folder.
             os.makedirs(self.folder, mode=0o711, exist_ok=True)
             os.mkdir(path, mode=0o700)
         try:

@@ -20,7 +20,7 @@ class SchedulerInterface(contract.Interface):
     @abc.abstractmethod
     def place_volume(self, ctxt: context.RequestContext,
                      request: objects.VolumeRequest) -> None:
-        """Select a pool for a volume, claim capacity on it, and notify the volume manager.
+        """Select a pool for a volume, claim capacity, and notify the volume manager.
 
         If the message is lost, the placement is repeated after the deadline of the operation.
         """

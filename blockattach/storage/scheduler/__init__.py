@@ -1,1 +1,1 @@
-"""Scheduler, which selects a pool for a volume, claims capacity on it and notifies its manager."""
+"""Scheduler, which selects a pool for a volume, claims capacity, and calls the volume manager."""

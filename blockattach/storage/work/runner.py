@@ -122,7 +122,8 @@ class Runner:
         for pool in (self._pool, self._slow):
             if pool is not None:
                 pool.shutdown(wait=True, cancel_futures=True)
-        # Only now, because other processes could otherwise start work that is still running here.
+        # The claims are released after the wait. Otherwise other processes could start work that
+        # is still running here.
         self.leave()
 
     def leave(self) -> None:

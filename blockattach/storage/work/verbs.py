@@ -34,7 +34,7 @@ further work on the resource. The runner then executes this work at once.
 
 
 class Failed(Exception):
-    """Raised if the work cannot succeed and nothing of it remains on the backend.
+    """Raised if the work cannot succeed and has left nothing on the backend.
 
     A BackendRefused error has the same meaning.
 

@@ -1,6 +1,6 @@
 """Page at ``/map`` that draws volumes with the hosts and servers that use them.
 
-A WSGI layer around the whole API serves the page, because it needs neither a token nor the
+A WSGI layer around the whole API serves the page, because the page needs neither a token nor the
 database. The page, its style sheet and its scripts are in the directory of this module. The
 scripts read their data from the API like any other client.
 """

@@ -46,7 +46,7 @@ def enable(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def disable(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Disable all members of a cluster, so that no new volumes are created on its backend.
+    """Disable all members of a cluster, so that no new volumes are created there.
 
     Existing volumes are not affected.
     """

@@ -54,7 +54,8 @@ def initialize_connection(services: api_services.ApiServices,
     info = access.connection_infos(services.policy, call.context, services.database,
                                    [row])[row.id]
     assert info is not None
-    # The attachments API returns a flat object with these keys, this older action a nested object.
+    # The attachments API returns a flat object with these keys. This older action returns a nested
+    # object.
     return {'connection_info': {
         'driver_volume_type': info['driver_volume_type'],
         'data': {key: value for key, value in info.items()
