@@ -77,7 +77,7 @@ class AttachmentsInterface(contract.Interface):
     @contract.call(since='1.0')
     @abc.abstractmethod
     def complete(self, ctxt: context.RequestContext, attachment_id: str) -> None:
-        """Complete an attachment, which confirms that the consumer uses the volume.
+        """Complete an attachment. The call confirms that the consumer uses the volume.
 
         :raises InvalidTransition: if the state of the attachment does not allow a completion
         """

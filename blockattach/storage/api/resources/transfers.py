@@ -61,7 +61,7 @@ def create(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str, Any]:
-    """Accept a transfer, which moves the volume to the project of the caller.
+    """Accept a transfer. The volume moves to the project of the caller.
 
     :raises TransferKeyWrong: if the authorization key in the request is wrong
     :raises InvalidInput: if the token is not scoped to a project
@@ -80,7 +80,7 @@ def accept(services: api_services.ApiServices, call: operation.Call) -> dict[str
 
 
 def delete(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Delete a transfer, which withdraws the offer."""
+    """Delete a transfer. The volume is no longer offered."""
     transfers.withdraw(services.database, call.target)
 
 

@@ -33,9 +33,9 @@ def unreserve(services: api_services.ApiServices, call: operation.Call) -> None:
 
 
 def begin_detaching(services: api_services.ApiServices, call: operation.Call) -> None:
-    """Announce the detach of an attachment, which sets the volume to status detaching.
+    """Announce the detach of an attachment (os-begin_detaching).
 
-    No attachment changes (os-begin_detaching).
+    The volume gets the status detaching. No attachment changes.
     """
     services.legacy.begin_detaching(call.context, call.target)
 
