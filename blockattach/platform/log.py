@@ -41,6 +41,7 @@ FIELDS: Mapping[str, str] = {
     'data_percent': 'data usage of a thin pool in percent',
     'database_seconds': 'part of ``seconds``: database transactions',
     'disabled': 'whether the service is disabled',
+    'drift': 'kind of difference between target and database (:doc:`metrics`)',
     'event': 'lifecycle event of an attachment (:doc:`../contributor/lifecycle`)',
     'event_type': 'event type of a notification (:doc:`notifications`)',
     'frozen': 'whether the backend is frozen',

@@ -90,8 +90,8 @@ class Reloads:
             except Exception as exc:
                 self._failed[act] = str(exc)
                 # The other parts still get the new values, which are set already.
-                LOG.exception('Failed to apply reloaded configuration to component, keeping '
-                              'previous state')
+                LOG.exception('Failed to apply part of the reloaded configuration%s',
+                              log.fields(reason=exc))
         LOG.info('Configuration reloaded')
         return True
 

@@ -125,7 +125,9 @@ class Host(abc.ABC):
 
     @abc.abstractmethod
     def unplug(self, server_id: str, volume_id: str) -> None:
-        """Detach a disk from the guest and disconnect it. A missing disk is not an error.
+        """Detach a disk from the guest, and disconnect the disk from the host.
+
+        A missing disk is not an error.
 
         :raises DeviceBusy: the guest does not release the disk
         """

@@ -62,10 +62,10 @@ class Ending(NamedTuple):
     :ivar sentence: log sentence
     :ivar values: function that changes other rows within the transaction, and returns further
         columns of the resource
-    :ivar chosen: function that returns the new status of the resource from the progress; None if
-        the event determines the new status
-    :ivar reads: True if ``values`` or ``chosen`` needs the progress
-    :ivar level: log level of ``sentence``; not used for the outcome done
+    :ivar chosen: function that returns the new status of the resource from the progress that the
+        row of the work stores; None if the event determines the new status
+    :ivar reads: True if ``values`` or ``chosen`` needs the stored progress
+    :ivar level: log level of ``sentence``; not used for the outcome ``done``
     """
 
     event: volume_lifecycle.Event | snapshots.Event

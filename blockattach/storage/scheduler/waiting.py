@@ -56,7 +56,7 @@ class WaitingVolumes:
 
     @verbs.work('volume.extend', deadline='placing_seconds', ends=False)
     def extend(self, caller: context.RequestContext, claim: records.Claim) -> None:
-        """Place the extension of a volume again, on the pool of the volume."""
+        """Claim space again for the interrupted extension of a volume, on its current pool."""
         volume = volume_queries.get_bare(self._database, claim.resource_id)
         self._place(caller, volume, volume.generation)
 

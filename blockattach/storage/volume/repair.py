@@ -1,10 +1,11 @@
-"""Comparison of a target with the rows, and repair of the differences by several threads.
+"""Comparison of a target with the attachments in the database, and repair of differences.
 
-A pair with a difference is converged under its lease (`blockattach.storage.volume.converge`). A
-failed repair is logged and retried by the next pass.
+If the grant of a (volume, initiator) pair differs, a thread converges the pair under the lease of
+the pair (`blockattach.storage.volume.converge`). A failed repair is logged and retried by the next
+pass.
 
 ``blockattach-manage reconcile`` repairs a backend from another process (`OneShot`). The command
-stores leases, so that it and a manager of the backend never act on the same pair.
+stores leases, so that the command and a volume manager never act on the same pair.
 """
 import dataclasses
 from collections.abc import Sequence

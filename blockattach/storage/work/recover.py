@@ -115,10 +115,10 @@ def outcome(case: Case) -> str:
     except Busy:
         return CONFLICT
     except _MOVED_ON as exc:
-        LOG.info('Skipping repair of difference%s', _fields(case, exc))
+        LOG.info('Skipping repair of drift%s', _fields(case, exc))
         return CONFLICT
     except Exception as exc:
-        LOG.error('Failed to repair difference, will retry%s', _fields(case, exc),
+        LOG.error('Failed to repair drift, will retry%s', _fields(case, exc),
                   exc_info=not errors.is_known(exc))
         return f'cannot: {exc}'
 
@@ -292,5 +292,5 @@ def cancel(database: storage_db.Database, verbs_by_name: Mapping[str, verbs.Verb
 
 
 def _fields(case: Case, reason: Exception | None = None) -> log.Fields:
-    return log.fields(volume_id=case.volume_id, attachment_id=case.attachment_id,
-                      initiator=case.initiator, reason=reason)
+    return log.fields(drift=case.drift, volume_id=case.volume_id,
+                      attachment_id=case.attachment_id, initiator=case.initiator, reason=reason)

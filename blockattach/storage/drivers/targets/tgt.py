@@ -355,7 +355,7 @@ class TgtTarget(base.ExportTarget):
 
 @contextlib.contextmanager
 def _unless(*codes: tgt_socket.Code) -> Iterator[None]:
-    """Ignore `tgt_socket.Rejected` with one of the codes, such as for an object that is gone."""
+    """Ignore `tgt_socket.Rejected` if its code is one of ``codes``."""
     try:
         yield
     except tgt_socket.Rejected as exc:
