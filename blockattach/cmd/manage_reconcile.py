@@ -1,4 +1,4 @@
-"""``blockattach-manage reconcile`` and ``target``: repair of backends, and the stop of tgtd."""
+"""``blockattach-manage reconcile`` and ``target``: repair of backends, and stopping tgtd."""
 import dataclasses
 import json
 

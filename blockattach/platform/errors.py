@@ -91,8 +91,7 @@ class BlockattachError(Exception):
 
 
 def is_known(error: BaseException) -> bool:
-    """Return True for an error of this service, which a log explains without a traceback.
-    """
+    """Return True if an exception is a `BlockattachError`, which is logged without a traceback."""
     return isinstance(error, BlockattachError)
 
 

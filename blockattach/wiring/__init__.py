@@ -1,1 +1,1 @@
-"""Builders of the objects of each process. Rules of the services are in other packages."""
+"""Construction of each process from its components. Business logic is in other packages."""

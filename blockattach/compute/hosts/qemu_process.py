@@ -148,7 +148,7 @@ class Process:
         return status
 
     def end(self, grace: float = 0.0) -> None:
-        """End the QEMU process. If QEMU answers, it logs out of its targets first.
+        """End the QEMU process. If QEMU answers, QEMU first logs out of its targets.
 
         :param grace: seconds for the guest to shut down before the process is ended
         :raises HostError: the process did not end after SIGKILL

@@ -37,7 +37,7 @@ def volume(caller: context.RequestContext, database: storage_db.Database,
 def volume_to_attach(caller: context.RequestContext, database: storage_db.Database, volume_id: str,
                      instance_uuid: str | None,
                      connector: Mapping[str, Any] | None) -> pairs.Precondition:
-    """Return the precondition of a new attachment, which contains the volume.
+    """Return the volume and the other facts that decide whether it can be attached.
 
     :param instance_uuid: server in the request; None if the request names no server
     :param connector: connector in the request; None if the request has no connector

@@ -41,7 +41,7 @@ class TargetTruth:
         self._bare: set[str] = set()
 
     def repair(self) -> int:
-        """Repair all differences, and return the number of repaired ones."""
+        """Repair all differences, and return the number of repaired differences."""
         return self._repairer.each(self.cases()).count(recover.REPAIRED)
 
     def cases(self) -> list[recover.Case]:

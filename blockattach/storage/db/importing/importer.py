@@ -183,7 +183,7 @@ class Importer:
     def __init__(self, database: storage_db.Database, cinder: source.Source,
                  choices: importing.Choices, default_type: str) -> None:
         """
-        Read and check the catalogue, and read the default volume type.
+        Read and check Cinder's volume types, QoS specs and quotas. Read the default volume type.
 
         :param choices: options that the operator has passed to the import
         :param default_type: name of the volume type for volumes without a type in Cinder

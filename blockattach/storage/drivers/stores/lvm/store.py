@@ -188,7 +188,11 @@ class LvmStore(base.VolumeStore):
     # ---- Methods shared by thin and thick volumes ----
 
     def _is_manageable(self, lv: group.LogicalVolume) -> bool:
-        """Return True if a logical volume is complete and of the type of the backend."""
+        """Return True if a manage request can take over a logical volume.
+
+        The logical volume must be in the thin pool of the backend, or thick if the backend has no
+        thin pool. It must be neither deleted nor unfinished.
+        """
         return (not lv.is_pool and lv.pool == self._pool_name
                 and not lv.name.startswith(group.PASSING))
 
