@@ -17,7 +17,8 @@ from blockattach.storage.policy import volumes as policies
 
 KEYS = ('image_id', 'imageRef')
 """Keys of a create request that name the image of the new volume."""
-_OTHERS = ('snapshot_id', 'source_volid')
+OTHER_SOURCES = ('snapshot_id', 'source_volid')
+"""Keys of a create request that name another source than an image."""
 _MORE = operation.V(3, 1)
 _RESERVED = 'reserved'
 
@@ -69,7 +70,7 @@ def find_image(services: api_services.ApiServices, call: operation.Call,
     if ref is None:
         return None
     services.policy.authorize(call.context, policies.CREATE_FROM_IMAGE)
-    if any(requested.get(key) is not None for key in _OTHERS):
+    if any(requested.get(key) is not None for key in OTHER_SOURCES):
         # `sources.find` rejects a request with two sources, so Glance is not called.
         return None
     return services.images.find(call.context, str(ref))

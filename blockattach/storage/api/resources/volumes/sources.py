@@ -16,7 +16,7 @@ from blockattach.storage.domain import sources
 from blockattach.storage.policy import access
 
 progress_of = images.progress_of
-_KEYS = ('snapshot_id', 'source_volid')
+_KEYS = images.OTHER_SOURCES
 _IMAGES = images.KEYS
 _BOOTED = operation.V(3, 46)
 """First version that creates a volume from the snapshot that an image refers to.
