@@ -104,7 +104,6 @@ class Thread:
         self._name = name
         self._act = act
         self._task: batons.Task | None = None
-        self._joining: list[batons.Task] = []
 
     def start(self) -> None:
         self._task = self._process.baton.spawn(self._process, self._name, self._run)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from lab.simulation import nouns
 
-_NO_ROAD = 'no operation of the API leads there yet; the conformance kits do'
 _OUTSIDE = ('only the requests of a consumer are simulated; servers: '
             'tests/functional/servers/test_interruptions.py')
 _IN_MEMORY = 'store and target are in memory here: '
